@@ -42,7 +42,7 @@ _FOLDER = "invalid value; expected a path, not a URI"
 
 
 class ConfigError(Exception):
-    """The file cannot be used; the text has the place, the problem, and the expected value."""
+    """The file cannot be used; the text has the place and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,9 @@ def _problem_of(error: Exception) -> str:
 
 
 def _checked(document: Any, fields: Mapping[str, type], prefix: str) -> dict[str, Any]:
-    """The document, if it has only these fields, with values of their types. prefix: begin of each message."""
+    """The document, if it has only these fields, with values of their types. prefix: begin of each message. Raises
+    ConfigError.
+    """
     if not isinstance(document, dict):
         raise ConfigError(f"{prefix.rstrip('. ').rstrip(':')}: expected a mapping of fields: {', '.join(fields)}")
     for name, value in document.items():

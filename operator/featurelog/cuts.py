@@ -1,7 +1,7 @@
 """Cuts large files at boundaries of batches, so that several workers can read one file.
 
-What it decides: the ranges of a file. Called when a run is planned: each worker surveys one span (`survey`), and the
-surveys of a file are combined into ranges (`joined`). A worker of the Spark data source asks for a single range
+What it decides: the ranges of a file. When a run is planned, each worker surveys one span (`survey`), and the surveys
+of a file are combined into ranges (`joined`). A worker of the Spark data source asks for a single range
 (`range_in`). A cut is made only where all batches before it are sound and in order, and the next one continues the
 order: readers of the ranges then find exactly what a reader of the whole file finds. From the first damage on, the rest
 of a file is one range.
@@ -18,12 +18,16 @@ from kraftlog.batches import MAX_BATCH, Pieces
 from kraftlog.walks import Run, Walk
 
 PIECE = 16 * 1024 * 1024
-"""Bytes of a range, which ends at the next boundary of a batch; the last range has up to twice as many."""
+"""Bytes of a range, which ends at the next boundary of a batch. The last range has up to twice as many, or more if it
+begins at damage.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes to survey. begin, until: batches that begin between them are surveyed. end: no byte behind it is read."""
+    """Bytes to survey. begin, until: batches that begin from `begin` on and before `until` are surveyed. end: no byte
+    behind it is read.
+    """
 
     begin: int
     until: int
@@ -51,7 +55,7 @@ class Survey:
 
 
 def spans(start: int, size: int, piece: int = PIECE) -> list[Span]:
-    """Divide a file into spans, from `start`, where a batch begins. No spans if it is shorter than two pieces."""
+    """Divide a file into spans, from `start`, where a batch begins. No spans unless it is longer than two pieces."""
     places = [*range(start, size - piece, piece), size] if size - start > 2 * piece else []
     return [Span(begin, until, min(until + MAX_BATCH, size)) for begin, until in pairwise(places)]
 
@@ -90,8 +94,8 @@ def _with(result: Survey | None, run: Run, until: int) -> tuple[Survey | None, b
 
 
 def joined(start: int, size: int, spans: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
-    """The ranges of a file from `start` to its end, as (begin, end). surveys: one for each span, possibly lazy: none is
-    taken after the first one that does not continue the one before.
+    """The ranges of a file from `start` to its end, as (begin, end). surveys: one for each span, possibly lazy: the
+    first one that does not continue the one before it is the last one that is taken.
     """
     begins = list(_begins(start, spans, surveys)) or [start]
     return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []

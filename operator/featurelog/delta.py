@@ -109,7 +109,8 @@ def load(output: str) -> tuple[Tables, Ledger]:
 class Output:
     """The Delta tables of an output, as they were when it was opened, and the commits of one run.
 
-    tables, ledger: of the last run that ended; after `commit`: as committed.
+    place, options: of the output for delta-rs, see `stores.for_delta`. tables, ledger: of the last run that ended;
+    after `commit`: as committed.
     """
 
     def __init__(self, output: str, place: str, options: Mapping[str, str], tables: dict[str, DeltaTable]) -> None:
@@ -170,9 +171,7 @@ class Output:
         self.ledger = Ledger.of(ledgers)
 
     def _at(self, name: str, version: int) -> DeltaTable:
-        """A table at a version: that which is open already, unless a later commit is in it, or the table was made since
-        the others were opened. Raises OutputError.
-        """
+        """A table at a version: the open one if it is at this version, else it is opened again. Raises OutputError."""
         if name in self._delta and self._delta[name].version() == version:
             return self._delta[name]
         uri = f"{self._place}/{name}"
@@ -229,9 +228,10 @@ class Output:
         self.commit(files, self.ledger.without(cluster), before)
 
     def maintain(self, keep_days: int, before: Callable[[], None] = lambda: None) -> int:
-        """Drop the rows of `runs` whose versions were replaced before the last `keep_days` days; then delete files that
-        no version of the other rows has, log entries that none of them needs, and proof files of killed runs. Younger
-        files stay, as those of a run under way. Returns the number of deleted files. `before`, raises: see `commit`.
+        """Drop the rows of `runs` whose versions were replaced more than `keep_days` days ago. Then delete files that
+        no version in the remaining rows has, log entries that no such version needs, and proof files of killed runs.
+        Younger files stay, as they may be of a run under way. Returns the number of deleted files. `before`, raises:
+        see `commit`.
         """
         since = _now() - timedelta(days=keep_days)
         following = [run["at"] for run in self._runs[1:]]
@@ -269,7 +269,7 @@ class Output:
                 raise OutputError(f"{self._output}/{file.path}: {problem}; {remedy}")
 
     def _written_ledger(self, ledger: Ledger, before: Callable[[], None]) -> tuple[TableFile, ...]:
-        """The files of the ledger, one for each cluster: that of the last run if nothing has changed in it."""
+        """The files of the ledger, one for each cluster. A file of the last run stays if nothing has changed in it."""
         files = []
         for cluster, of_cluster in ledger.by_cluster().items():
             document = of_cluster.to_json()

@@ -2,7 +2,7 @@
 
 `Engine` is the interface of both. The work itself is done by the same functions in both, so that tables do not depend
 on where they were made: `survey_span` surveys a span of a file, `run_task` reads a range, `derive_tables` makes the
-tables of a cluster, `clients.reading` reads evidence about clients. Called by `run` and `clients.stage`.
+tables of a cluster, `clients.reading` reads evidence about clients.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The gate: judges by metadata logs if clusters can be raised to a release, or a feature of theirs to a level.
 
 The verdict on a cluster is `ready`, `blocked` or `unknown`: that of the row of `upgrade_readiness` for the target, or
-`unknown` if the row is too old, or its last record lies in the future. Called by `kafkafeatures pipeline gate`. It
-never makes a verdict better than the row's, and never overrules the operator's live checks; the operator does not read
-it.
+`unknown` if there is a doubt about the row, such as its age. It is `ready` only if the row says so. Called by
+`kafkafeatures pipeline gate`; the operator does not read it.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ def _of_cluster(
 
 
 def _age(row: Row, at_ms: int) -> list[tuple[str, str]]:
-    """Reasons why the rows may be out of date: kind and text."""
+    """Reasons why the row may be out of date, or its time wrong: kind and text."""
     last, until = _ms(row["watermark_ts"]), _ms(row["valid_until"])
     if last is None or until is None:
         return [("too_old", "when the last record was appended is not known")]

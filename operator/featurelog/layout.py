@@ -1,9 +1,9 @@
 """Lists inputs: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
 It decides of each file whether it is a segment or a snapshot, and of which log (cluster and node), or belongs to none.
-Called when a run starts. It reads names, sizes and times, `meta.properties` beside a log (the ids of the cluster and of
-the node), and `quorum-state` in it (the voters of a static quorum, and the node's vote); it opens no other file. Names
-were chosen by whoever copied the files: none is trusted to be short or printable.
+It reads names, sizes and times, `meta.properties` beside a log (the ids of the cluster and of the node), and
+`quorum-state` in it (the voters of a static quorum, and the node's vote). It opens no other file. Whoever copied the
+files chose their names: none is trusted to be short or printable.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class InputsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A segment or a snapshot. path: in its file system. name: the last part of the path. size: in bytes.
-    modified: nanoseconds since 1970; 0: the store does not tell.
+    """A file of an input: a segment, a snapshot, or a file with evidence about clients. path: in its
+    file system. name: the last part of the path. size: in bytes. modified: nanoseconds since 1970; 0: not known.
     """
 
     path: str
@@ -58,7 +58,7 @@ class LogFile:
 
     @property
     def is_snapshot(self) -> bool:
-        """True for a snapshot, False for a segment."""
+        """True for a snapshot."""
         return self.name.endswith(".checkpoint")
 
     def is_as_listed(self, uri: str) -> bool:
@@ -74,7 +74,7 @@ class NodeLog:
     """Files of one node's log.
 
     cluster, node: names of folders. cluster_id: in `meta.properties`; None: not there. files: in the order of names,
-    which is that of offsets. unused: (name, reason) of files that belong to no log.
+    which is that of offsets. unused: (name, reason) of files that are not read.
     voters: of a static quorum, in `quorum-state`; None: not there. node_id: in `meta.properties`; None: not there.
     vote: epoch, candidate and the candidate's directory, in `quorum-state`; None: no vote.
     """
@@ -110,7 +110,7 @@ class Root:
             raise InputsError(f"{self.uri}: {stores.reason(error)}") from None
 
     def nodes(self) -> Iterator[NodeLog]:
-        """Every node's log, by the names of cluster and node. Raises InputsError."""
+        """Every node's log, in the order of the names of cluster and node. Raises InputsError."""
         return (log for log in self._each(_node) if log is not None)
 
     def folders(self) -> Iterator[tuple[str, str, list[LogFile]]]:
@@ -134,7 +134,7 @@ class Root:
             raise InputsError(f"{self.uri}: a name is not UTF-8: {name[-100:]!r}; rename it") from None
 
     def logs(self) -> list[NodeLog]:
-        """`nodes` of an input of a run. Raises InputsError also if there is none: its volume may not be mounted."""
+        """`nodes` as a list. Raises InputsError also if there is no log: the volume of the input may not be mounted."""
         logs = list(self.nodes())
         if not logs:
             raise InputsError(f"{self.uri}: no metadata log is here; expected <cluster>/<node>/{files.DIRECTORY}/*")

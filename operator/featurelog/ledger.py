@@ -1,8 +1,8 @@
 """The ledger: up to which byte each file of each node was read, and which parts of `metadata_records` have its rows.
 
 What it decides: which bytes of the inputs are still to be read, and which parts they replace. It is a table beside the
-others, and committed with them (`delta`). Called when a run is planned, and when
-results are in. A file that is gone from the inputs stays in the ledger: Kafka deletes old segments, their rows stay.
+others, and committed with them (`delta`). A file that is gone from the inputs stays in the ledger: Kafka deletes old
+segments, and their rows stay.
 
 A node is identified by its folder and its cluster id: if a cluster is created anew in the folder of an older one, its
 nodes are other nodes.
@@ -53,7 +53,8 @@ class Entry:
 @dataclass(slots=True)
 class Node:
     """The log of one node. files: what was read, by name. unused: (name, reason) of files and folders that are not
-    read, set by `run.py`. The other fields are as in `NodeLog`, by the last listing; ids that it does not show stay.
+    read, set by `run.py`. The other fields are as in `NodeLog`, from the last listing. An id that this listing lacks
+    keeps its earlier value.
     """
 
     cluster: str
@@ -119,7 +120,7 @@ class Due:
     @property
     def lead(self) -> int:
         """Position of the last sound batch before `start`: it is read again, to see whether the new bytes continue its
-        order. `start` if there is none.
+        order. `start` if there is no such batch.
         """
         return self.kept_parts[-1].stamped if self.kept_parts else 0
 

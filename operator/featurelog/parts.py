@@ -1,8 +1,8 @@
 """A part: a range of bytes of one file as rows of `metadata_records`, and an account of what became of these bytes.
 
 It decides which rows a range has, which of them are kept (`MODES`, NoOp records), and where the next part of the same
-file begins. Called by `engine`, on one core or as a task of Spark. Spark sends it to the workers by value, so it may
-import `stores` beside it, `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
+file begins. It runs in this process, or as a task of Spark. Spark sends it to the workers by value, so it may import
+`stores` beside it, `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
 Memory is bounded whatever the bytes are; nothing of a file is ever run or trusted.
 """
 
@@ -52,7 +52,7 @@ _ROWS, _GROUP = 32_768, 8 * 1024 * 1024
 _SMALL = 4096  # rows: fewer make a small file
 _HOUR = 3_600_000  # ms
 _MOST_MERGED = 1000
-"""Most paths of merged parts that a part has; if there are more, a checkpoint takes it for other rows."""
+"""Most paths in `Part.merged`. With more it is empty, and a checkpoint takes the part for one with other rows."""
 _END = (DamageReason.TRUNCATED.value, DamageReason.ZEROS.value)
 """Reasons of damage at the end of a segment to which a node is still writing."""
 
@@ -188,7 +188,7 @@ def fingerprint(data: Range) -> str:
 
 
 class PartReader:
-    """Reader of the rows of one task. Iterate it once; `next`, `is_final`, `last` and the account are valid then.
+    """Reader of the rows of one task. Iterate it once; then `next`, `is_final`, `last` and the account are valid.
 
     next, is_final: see `Part`.
     """
@@ -275,8 +275,9 @@ def combined(account: dict[str, Any], other: dict[str, Any], sign: int = 1) -> d
 
 
 def kept_of(rows: pa.RecordBatch) -> Any:
-    """A mask of the rows to keep: all but NoOp records, of which only the first and the last of each hour are kept, and
-    those next to damage or another epoch. An idle controller writes two of them a second; the account has their number.
+    """A mask of the rows to keep: all but NoOp records. Of NoOp records, the first and the last of each hour in `rows`
+    are kept, and those next to damage or another epoch. An idle controller writes two of them a second; the account has
+    their number.
     """
     no_ops = pc.fill_null(pc.equal(rows["record_type"], table.NO_OP.name), fill_value=False)
     mask = ~no_ops.to_numpy(zero_copy_only=False)

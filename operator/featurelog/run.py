@@ -1,4 +1,4 @@
-"""One run of the pipeline: reads new bytes of the inputs, makes the tables anew, and commits all of them.
+"""One run of the pipeline: reads new bytes of the inputs, derives the tables of changed clusters, and commits.
 
 It decides the order in which bytes are read, and when the result is committed. Called by `kafkafeatures pipeline run`.
 An `Engine` (this process, or Spark) reads the files and makes the tables of clusters. Everything else happens here, on
@@ -64,8 +64,8 @@ class Settings:
     """Inputs and output of a run.
 
     inputs: folders or URIs. output: folder (an absolute path) or URI of the tables. mode: see `parts.MODES`.
-    redact: leave out secrets, and bytes that could not be decoded. piece: bytes of a file that one task reads at least.
-    bytes_per_commit: see `BYTES_PER_COMMIT`. clients: evidence about clients; None: none is read.
+    redact: leave out secrets, and bytes that could not be decoded. piece: bytes of a large file that one task reads at
+    least.    bytes_per_commit: see `BYTES_PER_COMMIT`. clients: evidence about clients; None: none is read.
     """
 
     inputs: tuple[str, ...]
@@ -291,7 +291,7 @@ class Run:
 
     def _commit(self, engine: Engine, folders: set[str] | None) -> None:
         """Derive the tables of those clusters anew whose rows or other sources (`_source`) have changed, and commit all
-        tables. If no source has changed, nothing is committed.
+        tables. If no source has changed, and no evidence about clients was read, nothing is committed.
 
         folders: names of the clusters' folders; other clusters keep their tables, even if they have changed. None: all.
         """

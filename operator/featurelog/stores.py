@@ -1,6 +1,6 @@
 """Folders and object stores by URI: which are supported, the options of a URI, timeouts, and messages.
 
-Called by modules that open inputs (`layout`, `parts`) or write tables (`engine`, `delta`). Credentials come from the
+All modules that open inputs or write tables go through it. Credentials come from the
 environment, or from where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI
 that contains credentials is refused, and is not printed. This module goes to Spark's workers by value, with `parts`: of
 other packages it may import pyarrow only.

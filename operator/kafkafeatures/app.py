@@ -1,8 +1,8 @@
 """The operator, assembled from its parts: Kopf holds the watches (`handlers.py`), `resources.py` tracks resources, the
 queue decides when to reconcile one, and the controller does it.
 
-Called by the command `run`. All parts, Kopf too, run in one event loop and one task group: if one fails, the process
-ends, and Kubernetes starts it anew.
+Called by the command `run`. All parts, Kopf too, run in one event loop. If a part fails, the process ends, and
+Kubernetes starts it anew.
 """
 
 from __future__ import annotations

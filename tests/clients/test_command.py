@@ -37,7 +37,9 @@ def at(milliseconds: int = AT) -> str:
 def scrape(
     folder: Path, broker_name: str, counters: Counters, milliseconds: int = AT, *, refuses: bool = False
 ) -> None:
-    """Write a scrape of a broker. `refuses`: without the metric that only releases before Kafka 4.0 have."""
+    """Write a scrape of a broker to its folder. `refuses`: the broker is of Kafka 4.x, so it lacks the metric that only
+    older releases have.
+    """
     path = folder / broker_name / f"{milliseconds}.prom"
     path.parent.mkdir(parents=True, exist_ok=True)
     # Each broker has a process of its own.
@@ -220,6 +222,7 @@ def test_folders_without_a_broker_id_and_scrapes_after_the_window_are_not_read(
 def test_a_last_scrape_an_hour_before_the_end_of_the_window_leaves_a_gap(
     capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
 ) -> None:
+    # `shown` adds --at as well; the later one counts.
     newer = ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=AT + HOUR)), "--at", at(AT + HOUR)]
     text = shown(capsys, evidence, *newer)
     assert "brokers 1, 2, 3: " in text
@@ -232,7 +235,7 @@ def test_a_broker_that_has_not_run_long_enough_says_when_it_can_be_ready(
 ) -> None:
     text = shown(capsys, evidence, *log_of_three, "--window", "50d")
     assert "before its process started" in text
-    assert re.search("It can be ready from 2026-01-17 23:59 UTC at the earliest", text)
+    assert "It can be ready from 2026-01-17 23:59 UTC at the earliest" in text, "50 days after the brokers started"
 
 
 def test_the_verdict_on_an_unknown_release_is_unknown(
@@ -288,7 +291,7 @@ def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
         (["--log", ".", "--bootstrap-server", "a:1"], Exit.USAGE, "exclude each other"),
     ],
 )
-def test_an_invalid_flag_is_named_in_the_last_line_of_stderr(
+def test_the_last_line_of_stderr_says_which_value_of_a_flag_cannot_be_used(
     capsys: pytest.CaptureFixture[str], evidence: Path, words: Sequence[str], code: Exit, message: str
 ) -> None:
     assert main(["clients", "check", "--release", "4.1", "--evidence", str(evidence), *words]) == code
@@ -340,7 +343,7 @@ def test_the_page_shows_a_hostile_name_as_text(
 ) -> None:
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     scrape(folder, "1", QUIET)
-    scrape(folder, "one-1", QUIET)
+    scrape(folder, "one-1", QUIET)  # not the id of a broker: its path is listed as not read
     page = shown(capsys, folder, *log_of_three, "-o", "html")
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert "<img" not in page

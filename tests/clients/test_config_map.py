@@ -84,6 +84,7 @@ MERGED = b"a0: &a0 {team: a}\n" + b"".join(
         ("broker1-1.prom", TEXT, "expected BROKER-TIME.prom, such as 3-1764374400.prom"),
         (f"1_{TIME}.prom", TEXT, "expected BROKER-TIME.prom, such as 3-1764374400.prom"),
         (f"1-{TIME}-2.prom.gz", WHOLE, "expected BROKER-TIME.prom, such as 3-1764374400.prom"),
+        # A clock may be 300 s ahead.
         (f"1-{TIME + 301}.prom.gz", WHOLE, "its time is in the future: check the clock of what writes it"),
         (f"1-{TIME}.prom.gz", WHOLE[:-9], "it is cut off or damaged"),
         (f"1-{TIME}.prom.gz", WHOLE[:40] + b"\xff" * 9 + WHOLE[49:], "it is cut off or damaged"),
@@ -151,6 +152,7 @@ def test_request_logs_that_decompress_to_too_much_are_refused(tmp_path: Path, mo
     evidence = read_config_map(reduced(tmp_path, body()), NOW)
     assert not evidence.uses
     (line,) = evidence.problems
+    # 300 bytes, which the patched maximum is, are shown as 0 KiB.
     assert "with it, entries of its kind have more than 0 KiB; the clients in it are not named" in line
 
 

@@ -170,6 +170,10 @@ JSON = {"message": MESSAGE}
         json.dumps({**JSON, "timeMillis": TIME, "level": "DEBUG", "loggerName": LOGGER}),
         json.dumps({**JSON, "timestamp": "2026-11-28T03:22:46.145123Z", "severity": "DEBUG", "logger": LOGGER}),
     ],
+    ids=[
+        "Kafka's layout", "with a carriage return", "Strimzi's layout", "with a T in the time", "JSON of ECS",
+        "JSON of Logstash", "JsonLayout with an instant", "JsonLayout with milliseconds", "other JSON",
+    ],
 )  # fmt: skip
 def test_the_same_event_is_read_from_each_layout(line: str) -> None:
     assert parse_event(line.encode()) == EVENT
@@ -187,7 +191,11 @@ def test_the_same_event_is_read_from_each_layout(line: str) -> None:
         b'{"message":' + b"[" * 100_000,
         b'{"message":"\xff","timeMillis":5}',
     ],
-)
+    ids=[
+        "empty", "a line of a stack trace", "an invalid date", "half of JSON", "JSON without a time",
+        "JSON with an invalid time", "deep JSON", "not UTF-8",
+    ],
+)  # fmt: skip
 def test_a_line_that_is_no_event_is_parsed_as_none(line: bytes) -> None:
     assert parse_event(line) is None
 

@@ -74,7 +74,7 @@ class Simulated:
         return {broker["id"]: (broker["level"], broker["state"]) for broker in json.loads(text)["brokers"]}
 
     def set(self, broker: int, level: str) -> None:
-        """Set a level as somebody else does."""
+        """Set a level outside of the command."""
         host, port = self.servers.split(",")[broker - 1].split(":")
 
         async def go() -> str | Failure:
@@ -96,6 +96,7 @@ def cluster(brokers: tuple[subprocess.Popen[str], str], tmp_path: Path) -> Simul
 
 
 QUIET = {1: ("WARN", "NotSwitched"), 2: ("WARN", "NotSwitched")}
+"""Status of the brokers while no level is switched."""
 
 
 def test_the_level_is_restored_when_the_time_is_over(cluster: Simulated) -> None:
@@ -106,7 +107,7 @@ def test_the_level_is_restored_when_the_time_is_over(cluster: Simulated) -> None
     assert not cluster.state.exists()
 
 
-def test_after_a_crash_stop_restores_what_the_file_has(cluster: Simulated) -> None:
+def test_after_a_crash_stop_restores_the_levels_in_the_state_file(cluster: Simulated) -> None:
     cluster.crash("--brokers 1 --level debug")
     assert cluster.status() == {1: ("DEBUG", "Set"), 2: ("WARN", "NotSwitched")}
     assert "still to be restored" in cluster.run("start --brokers 2 --level debug", Exit.BLOCKED)
@@ -116,7 +117,7 @@ def test_after_a_crash_stop_restores_what_the_file_has(cluster: Simulated) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_and_the_level_is_restored(cluster: Simulated, number: signal.Signals) -> None:
+def test_a_signal_ends_the_command_and_the_level_is_restored(cluster: Simulated, number: signal.Signals) -> None:
     process = cluster.start("--brokers 1 --level info")
     assert "still runs, as process" in cluster.run("stop", Exit.BLOCKED)
     process.send_signal(number)
@@ -146,7 +147,7 @@ def test_a_level_that_somebody_else_changed_is_left(cluster: Simulated) -> None:
     cluster.set(1, "WARN")
 
 
-def test_a_broker_that_is_away_stays_in_the_file(cluster: Simulated) -> None:
+def test_a_broker_that_is_away_stays_in_the_state_file_until_stop_reaches_it(cluster: Simulated) -> None:
     cluster.crash("--all --level debug")
     say(cluster.process, "kill broker 1")
     text = cluster.run("stop", Exit.UNREACHABLE)
@@ -158,7 +159,7 @@ def test_a_broker_that_is_away_stays_in_the_file(cluster: Simulated) -> None:
     assert not cluster.state.exists()
 
 
-def test_nothing_is_changed_if_what_was_before_cannot_be_recorded(cluster: Simulated, tmp_path: Path) -> None:
+def test_no_level_is_changed_if_the_earlier_levels_cannot_be_recorded(cluster: Simulated, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cluster.state = tmp_path / "file" / "state.json"
     assert "cannot be recorded" in cluster.run("start --brokers 1 --level debug", Exit.USAGE)
@@ -179,7 +180,9 @@ def test_nothing_is_changed_if_what_was_before_cannot_be_recorded(cluster: Simul
         ),
     ],
 )  # fmt: skip
-def test_a_file_that_is_none_or_of_another_cluster_is_refused(cluster: Simulated, content: str, words: str) -> None:
+def test_another_file_or_the_state_file_of_another_cluster_is_refused(
+    cluster: Simulated, content: str, words: str
+) -> None:
     cluster.state.write_text(content)
     done = shell(f"{EVIDENCE} stop --state {cluster.state} --bootstrap-server {cluster.servers}")
     assert done.returncode in (Exit.USAGE, Exit.BLOCKED)
@@ -187,7 +190,7 @@ def test_a_file_that_is_none_or_of_another_cluster_is_refused(cluster: Simulated
     assert done.stderr.count("\n") == 1
 
 
-def test_debug_on_several_brokers_wants_a_word(cluster: Simulated) -> None:
+def test_debug_on_several_brokers_is_refused_without_the_flag_all(cluster: Simulated) -> None:
     assert "only with --all" in cluster.run("start --brokers 1,2 --level debug", Exit.BLOCKED)
     assert cluster.status() == QUIET
 
@@ -199,6 +202,7 @@ def test_two_scrapes_predict_the_size_of_the_log(cluster: Simulated, tmp_path: P
         (folder / f"{START // 1000 + minute * 60}.prom").write_text(
             strimzi({("ApiVersions", 3): 9.0, ("Fetch", 11): count})
         )
+    # 300,000 requests a minute, with lines of 1200 to 1600 bytes.
     text = cluster.run(f"start --all --level debug --for 1s --scrapes {folder.parent}", Exit.DONE)
     assert "broker 1: expect 21.6 to 28.8 GB an hour, for 5,000 requests a second" in text
     assert "broker 2: how much it will log is not known: 1.2 to 1.6 kB for each request" in text
@@ -220,7 +224,8 @@ def test_info_is_refused_where_it_logs_nothing(tmp_path: Path) -> None:
         "stop --release 4.1", "stop --brokers 1", "status --for 2h", "status --all",
     ],
 )  # fmt: skip
-def test_wrong_words_are_refused_before_anything_is_asked(words: str) -> None:
+def test_wrong_arguments_are_refused_before_a_connection_is_made(words: str) -> None:
+    """Nothing listens at the address: after an attempt to connect, the exit code would be another one."""
     done = shell(f"{EVIDENCE} {words} --bootstrap-server 127.0.0.1:1")
     assert (done.returncode, done.stderr.count("\n")) == (Exit.USAGE, 1), done.stderr
 
@@ -266,7 +271,10 @@ async def test_another_broker_at_the_address_is_a_failure_and_not_its_level() ->
     ("level", "state"),
     [("DEBUG", LevelState.SET), ("WARN", LevelState.RESTORED), ("OFF", LevelState.CHANGED)],
 )  # fmt: skip
-def test_only_the_level_that_was_set_is_restored(level: str, state: LevelState) -> None:
+def test_the_current_level_of_a_switched_log_tells_whether_it_is_set_restored_or_changed(
+    level: str, state: LevelState
+) -> None:
+    """The level was WARN, and was set to DEBUG. `level`: the current one."""
     assert level_state(SwitchedBroker(1, "WARN", "DEBUG"), level) is state
 
 

@@ -18,7 +18,7 @@ from tests.clients.fake_prometheus import FakePrometheus, ScrapedTarget, target_
 from tests.clients.histories import DAY, History, Process
 from tests.clients.test_command import registered
 from tests.clients.test_prometheus_evidence import labelled
-from tests.clients.test_prometheus_http import request_of, saying, server, whole
+from tests.clients.test_prometheus_http import answering_with, reply, request_of, server
 from tests.clients.test_prometheus_soundness import relabelled
 
 NOW = 29_900_000
@@ -36,7 +36,7 @@ def serving(targets: Sequence[ScrapedTarget]) -> Iterator[str]:
     def serve(line) -> None:  # type: ignore[no-untyped-def]  # a socket
         while request := request_of(line):
             head, _, form = request.partition(b"\r\n\r\n")
-            line.sendall(whole(prometheus(head.split(b" ")[1].decode(), form).body))
+            line.sendall(reply(prometheus(head.split(b" ")[1].decode(), form).body))
 
     with server(serve) as port:
         yield f"http://127.0.0.1:{port}"
@@ -47,6 +47,7 @@ def targets(history: History = QUIET) -> list[ScrapedTarget]:
 
 
 def run(*words: str) -> int:
+    """The exit code of a check for release 4.1."""
     return main(["clients", "check", "--release", "4.1", "--at", format_time(NOW * MINUTE), *words])
 
 
@@ -76,6 +77,7 @@ def test_a_target_whose_samples_prometheus_dropped_is_named_and_not_used(
     capsys: pytest.CaptureFixture[str], log_of_three: list[str]
 ) -> None:
     first, *others = targets(USED)
+    # The rule drops the counter of version 2 at broker 2, which is the removed version of USED.
     with serving([first, relabelled("2")(others[0]), *others[1:]]) as url:
         assert run("--prometheus", url, *log_of_three) == Exit.UNREACHABLE
     captured = capsys.readouterr()
@@ -137,7 +139,7 @@ def test_targets_of_several_clusters_end_with_the_label_to_select_one_of_them(
 def test_an_invalid_flag_or_server_is_named_in_the_last_line_without_a_secret(
     capsys: pytest.CaptureFixture[str], words: Sequence[str], code: Exit, message: str
 ) -> None:
-    with server(saying(whole(b"hunter2", b"", b"503 Service Unavailable"))) as port:
+    with server(answering_with(reply(b"hunter2", b"", b"503 Service Unavailable"))) as port:
         assert run("--prometheus", f"http://127.0.0.1:{port}", *words) == code
     lines = capsys.readouterr().err.splitlines()
     assert message in lines[-1]

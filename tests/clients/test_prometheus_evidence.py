@@ -243,7 +243,7 @@ def test_a_selector_picks_one_of_several_clusters() -> None:
     assert checked_by(prometheus, (1, 2), selector='namespace=~"we.*"').verdict is ClientVerdict.BLOCKED
 
 
-def test_a_prometheus_without_brokers_says_so() -> None:
+def test_a_prometheus_without_brokers_is_refused() -> None:
     with pytest.raises(PrometheusFailed, match="has no brokers with request counters"):
         check()
 
@@ -365,7 +365,7 @@ def test_the_id_that_kafka_exposes_takes_the_place_of_a_missing_label_and_contra
 
 
 @pytest.mark.parametrize(
-    ("text", "is_one"),
+    ("text", "is_valid"),
     [
         ("", True),
         ('namespace="kafka"', True),
@@ -379,5 +379,5 @@ def test_the_id_that_kafka_exposes_takes_the_place_of_a_missing_label_and_contra
         ('namespace="a",', False),
     ],
 )
-def test_a_selector_consists_of_matchers_of_labels_of_targets_only(text: str, is_one: bool) -> None:
-    assert is_selector(text) is is_one
+def test_a_selector_consists_of_matchers_of_labels_of_targets_only(text: str, is_valid: bool) -> None:
+    assert is_selector(text) is is_valid

@@ -59,7 +59,7 @@ def server(serve: Serve, context: ssl.SSLContext | None = None) -> Iterator[int]
 
 
 def request_of(line: socket.socket) -> bytes:
-    """The whole request; b"" if there is none more."""
+    """The complete request; b"" if there is no further one."""
     text = b""
     while b"\r\n\r\n" not in text:
         if not (part := line.recv(65536)):
@@ -72,12 +72,12 @@ def request_of(line: socket.socket) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
-def whole(body: bytes, head: bytes = JSON, status: bytes = b"200 OK") -> bytes:
+def reply(body: bytes, head: bytes = JSON, status: bytes = b"200 OK") -> bytes:
     """A complete HTTP answer."""
     return b"HTTP/1.1 " + status + b"\r\n" + head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def saying(text: bytes) -> Serve:
+def answering_with(text: bytes) -> Serve:
     """Answer each request with this text."""
 
     def serve(line: socket.socket) -> None:
@@ -87,7 +87,7 @@ def saying(text: bytes) -> Serve:
     return serve
 
 
-def drip(head: bytes) -> Serve:
+def dripping(head: bytes) -> Serve:
     """Send the head, and then a byte every 20 ms, for ever."""
 
     def serve(line: socket.socket) -> None:
@@ -100,7 +100,7 @@ def drip(head: bytes) -> Serve:
     return serve
 
 
-def ask(serve: Serve, **limits: float | int) -> str:
+def failure_of(serve: Serve, **limits: float | int) -> str:
     """The text with which a request to such a server fails."""
     with server(serve) as port:
         transport = HttpTransport(parse_url(f"http://127.0.0.1:{port}/prefix/"), {}, None, **limits)  # type: ignore[arg-type]  # numbers
@@ -120,7 +120,7 @@ def endless(line: socket.socket) -> None:
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n" + JSON + b"\r\n"])
 def test_a_server_that_sends_a_byte_at_a_time_times_out(head: bytes) -> None:
     began = time.monotonic()
-    assert ask(drip(head), deadline=0.3) == "did not answer within 0.3 s"
+    assert failure_of(dripping(head), deadline=0.3) == "did not answer within 0.3 s"
     assert time.monotonic() - began < 5
 
 
@@ -128,20 +128,20 @@ def test_many_slow_answers_end_at_the_limit_for_all_requests_together() -> None:
     def serve(line: socket.socket) -> None:
         while request_of(line):
             time.sleep(0.1)
-            line.sendall(whole(EMPTY))
+            line.sendall(reply(EMPTY))
 
     with server(serve) as port, pytest.raises(PrometheusFailed, match=re.escape("took more than 0.5 s in all")):
-        ask_often(HttpTransport(parse_url(f"http://127.0.0.1:{port}"), {}, None, total=0.5))
+        send_100_requests(HttpTransport(parse_url(f"http://127.0.0.1:{port}"), {}, None, total=0.5))
 
 
-def ask_often(transport: HttpTransport) -> None:
+def send_100_requests(transport: HttpTransport) -> None:
     with closing(transport):
         for _ in range(100):
             transport("/api/v1/query", b"")
 
 
 def test_a_silent_server_times_out() -> None:
-    assert ask(lambda line: time.sleep(30), deadline=0.3) == "did not answer within 0.3 s"
+    assert failure_of(lambda line: time.sleep(30), deadline=0.3) == "did not answer within 0.3 s"
 
 
 def test_a_server_that_never_completes_its_tls_handshake_times_out() -> None:
@@ -156,7 +156,8 @@ def test_a_server_that_never_completes_its_tls_handshake_times_out() -> None:
 def test_an_answer_of_two_gigabytes_is_refused_and_not_held_in_memory() -> None:
     tracemalloc.start()
     assert (
-        ask(endless, max_answer=8 * 1024 * 1024) == "answers with more than 8 MiB: narrow the selector to one cluster"
+        failure_of(endless, max_answer=8 * 1024 * 1024)
+        == "answers with more than 8 MiB: narrow the selector to one cluster"
     )
     assert tracemalloc.get_traced_memory()[1] < 32 * 1024 * 1024
     tracemalloc.stop()
@@ -166,25 +167,25 @@ def test_an_answer_of_two_gigabytes_is_refused_and_not_held_in_memory() -> None:
     ("text", "failure"),
     [
         (
-            whole(gzip.compress(b"0" * 10**8, mtime=0), JSON + b"Content-Encoding: gzip\r\n"),
+            reply(gzip.compress(b"0" * 10**8, mtime=0), JSON + b"Content-Encoding: gzip\r\n"),
             "answers with something compressed",
         ),
-        (whole(b"", b"Location: http://elsewhere:9090/\r\n", b"302 Found"), "redirects to 'http://elsewhere:9090/'"),
-        (whole(EMPTY, b"Content-Type: text/html\r\n"), "answers with something else than JSON: is it the URL of a"),
-        (whole(b"", b"", b"401 Unauthorized"), "answers 401: check the credentials"),
-        (whole(b"<html>", b"Content-Type: text/html\r\n", b"404 Not Found"), "answers 404: check the path of the URL"),
-        (whole(b'{"status":"error","error":"bad\\u001b[2J"}', status=b"422 U"), "answers 422"),
-        (whole(b'{"status":"error","error":"too many samples"}', status=b"422 U"), "answers 422: too many samples"),
-        (whole(b'{"status":"error"}'), "answers 200: without a reason"),
-        (whole(b""), "JSON of another shape"),
-        (whole(b"[]"), "JSON of another shape"),
-        (whole(b'{"status":"success","data":{"resultType":"vector","result":{}}}'), "JSON of another shape"),
-        (whole(b"[" * 100_000), "JSON of another shape"),
-        (whole(b'{"status":"success"}'), "something else than a vector"),
-        (whole(b'{"status":"success","data":{"resultType":"streams","result":[]}}'), "something else than a vector"),
-        (whole(EMPTY[:-1] + b',"warnings":["remote read failed"]}'), "warns .* remote read failed; a part proves"),
+        (reply(b"", b"Location: http://elsewhere:9090/\r\n", b"302 Found"), "redirects to 'http://elsewhere:9090/'"),
+        (reply(EMPTY, b"Content-Type: text/html\r\n"), "answers with something else than JSON: is it the URL of a"),
+        (reply(b"", b"", b"401 Unauthorized"), "answers 401: check the credentials"),
+        (reply(b"<html>", b"Content-Type: text/html\r\n", b"404 Not Found"), "answers 404: check the path of the URL"),
+        (reply(b'{"status":"error","error":"bad\\u001b[2J"}', status=b"422 U"), "answers 422"),
+        (reply(b'{"status":"error","error":"too many samples"}', status=b"422 U"), "answers 422: too many samples"),
+        (reply(b'{"status":"error"}'), "answers 200: without a reason"),
+        (reply(b""), "JSON of another shape"),
+        (reply(b"[]"), "JSON of another shape"),
+        (reply(b'{"status":"success","data":{"resultType":"vector","result":{}}}'), "JSON of another shape"),
+        (reply(b"[" * 100_000), "JSON of another shape"),
+        (reply(b'{"status":"success"}'), "something else than a vector"),
+        (reply(b'{"status":"success","data":{"resultType":"streams","result":[]}}'), "something else than a vector"),
+        (reply(EMPTY[:-1] + b',"warnings":["remote read failed"]}'), "warns .* remote read failed; a part proves"),
         (
-            whole(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}'),
+            reply(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}'),
             "something else than numbers in a sample",
         ),
         (b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 500\r\n\r\n" + EMPTY, "did not answer within|closed"),
@@ -192,7 +193,7 @@ def test_an_answer_of_two_gigabytes_is_refused_and_not_held_in_memory() -> None:
     ],
 )
 def test_an_answer_that_proves_nothing_is_refused_with_the_reason(text: bytes, failure: str) -> None:
-    message = ask(saying(text), deadline=1.0)
+    message = failure_of(answering_with(text), deadline=1.0)
     assert re.search(failure, message)
     assert message.isprintable()
 
@@ -202,7 +203,7 @@ def test_an_answer_that_ends_before_its_announced_length_is_refused() -> None:
         request_of(line)
         line.sendall(b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 500\r\n\r\n" + EMPTY)
 
-    assert ask(serve) == "closed the connection within its answer"
+    assert failure_of(serve) == "closed the connection within its answer"
 
 
 def hang_up(line: socket.socket) -> None:
@@ -210,7 +211,7 @@ def hang_up(line: socket.socket) -> None:
 
 
 def test_a_closed_connection_and_a_closed_port_are_reported() -> None:
-    assert ask(hang_up) == "closed the connection without an answer"
+    assert failure_of(hang_up) == "closed the connection without an answer"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(PrometheusFailed, match="cannot be reached: Connection refused"):
@@ -222,7 +223,7 @@ def test_a_connection_that_was_closed_while_idle_is_opened_again() -> None:
 
     def serve(line: socket.socket) -> None:  # one request, after which the server closes the connection
         requests.append(request_of(line))
-        line.sendall(whole(EMPTY))
+        line.sendall(reply(EMPTY))
 
     with (
         server(serve) as port,
@@ -249,7 +250,7 @@ def test_a_certificate_is_trusted_only_with_the_configured_authority_and_server_
     certificate.configure_cert(context)
 
     def asked(tls: TlsConfig) -> HttpAnswer:
-        with server(saying(whole(EMPTY)), context) as port:
+        with server(answering_with(reply(EMPTY)), context) as port:
             url = parse_url(f"https://127.0.0.1:{port}")
             trust = context_of(HttpConfig(tls_config=tls), tmp_path)
             with closing(HttpTransport(url, {}, trust, server_name=tls.server_name)) as send:
@@ -301,7 +302,7 @@ def test_a_login_is_read_as_prometheus_reads_it(tmp_path: Path, text: str, heade
     assert headers_of(read_http_config(path), tmp_path) == header
 
 
-def use(path: Path) -> None:
+def use_config(path: Path) -> None:
     config = read_http_config(path)
     headers_of(config, path.parent)
     context_of(config, path.parent)
@@ -331,7 +332,7 @@ def test_an_invalid_http_configuration_is_refused_and_its_secret_is_not_repeated
     path = tmp_path / "config.yml"
     path.write_text(text)
     with pytest.raises(HttpConfigRefused, match=reason) as refused:
-        use(path)
+        use_config(path)
     assert "hunter2" not in str(refused.value)
 
 

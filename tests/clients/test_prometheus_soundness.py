@@ -104,6 +104,7 @@ def damaged(draw: st.DrawFn, targets: Sequence[ScrapedTarget]) -> list[ScrapedTa
 
 
 def verdict(targets: Sequence[ScrapedTarget]) -> ClientVerdict:
+    """The verdict by these targets; Unknown if the evidence is refused."""
     try:
         return checked_by(FakePrometheus(targets), BROKERS).verdict
     except (PrometheusFailed, SeveralClusters):
@@ -111,6 +112,7 @@ def verdict(targets: Sequence[ScrapedTarget]) -> ClientVerdict:
 
 
 def targets_of(history: History, errors: Mapping[int, int]) -> list[ScrapedTarget]:
+    """The targets of all brokers. `errors`: by broker, the minutes by which its clock is wrong."""
     return [target_of(history, broker, errors.get(broker, 0)) for broker in history.brokers]
 
 

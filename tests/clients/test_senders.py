@@ -183,8 +183,9 @@ def test_a_use_in_both_counters_and_request_logs_is_listed_once(
     reduced(clients, body(), body("FETCH", 3))
     capsys.readouterr()
     document = check(capsys, clients / "scrapes", Exit.BLOCKED, *words(clients))
-    assert [(entry["api"], entry["requests"]) for entry in document["uses"] if entry["kind"] == "Removed"] == [
-        ("Fetch", 1), ("Produce", 1),
+    # By one scrape, Produce v2 may have been used before the window. The log shows when, and one request of it.
+    assert [(entry["api"], entry["kind"], entry["requests"]) for entry in document["uses"]] == [
+        ("Fetch", "Removed", 1), ("Produce", "Removed", 1),
     ]  # fmt: skip
 
 

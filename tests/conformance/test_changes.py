@@ -33,13 +33,13 @@ def planned(world: World, leader: int) -> Plan:
     return plan({1: world.release}, controllers, metadata_version=FORMAT[world.version][1], leader=leader)
 
 
-def at(row: Row) -> tuple[Role, int]:
-    """Who is asked."""
+def receiver_of(row: Row) -> tuple[Role, int]:
+    """The node that the request of this row was sent to."""
     return (Role.BROKER if row.step.to == BROKER else Role.CONTROLLER), node_of(row.step, row.leader)
 
 
-def said_by(row: Row) -> tuple[tuple[int, str | None], Mapping[str, tuple[int, str | None]]]:
-    """Code and words for all, and per feature."""
+def errors_of(row: Row) -> tuple[tuple[int, str | None], Mapping[str, tuple[int, str | None]]]:
+    """The error code and message of the whole response, and those of each feature."""
     message = decode_response(57, row.step.version, row.reply)[1]
     return (message.error_code, message.error_message), message.results
 
@@ -50,29 +50,29 @@ def test_the_recording_has_all_steps_and_all_kinds_of_receivers(world: World) ->
     assert [row.step for row in rows] == list(steps(world))
     assert {row.step.to for row in rows} == {ACTIVE, STANDBY, BROKER}
     assert sum(row.step.to == ACTIVE for row in rows) > 20
-    assert all(said_by(row)[0][0] == NOT_CONTROLLER for row in rows if row.step.to == STANDBY)
+    assert all(errors_of(row)[0][0] == NOT_CONTROLLER for row in rows if row.step.to == STANDBY)
 
 
 @EVERY
 async def test_the_simulator_changes_on_the_wire_as_the_real_cluster_did(world: World) -> None:
     rows = recorded_of(world)
     async with served(planned(world, rows[0].leader)) as server:
-        before = (await said(server, Role.CONTROLLER, rows[0].leader))[1]
+        before = (await levels_and_epoch(server, Role.CONTROLLER, rows[0].leader))[1]
         for row in rows:
-            reply = await asked(server, *at(row), row.step.request)
-            assert reply == row.reply, (row.step, decode_response(57, row.step.version, reply), said_by(row))
-            levels, epoch = await said(server, Role.CONTROLLER, row.leader)
+            reply = await reply_to(server, *receiver_of(row), row.step.request)
+            assert reply == row.reply, (row.step, decode_response(57, row.step.version, reply), errors_of(row))
+            levels, epoch = await levels_and_epoch(server, Role.CONTROLLER, row.leader)
             assert (levels, epoch > before) == (row.levels, row.moved), row.step
-            assert (await said(server, Role.BROKER, 1))[0] == row.levels, row.step
+            assert (await levels_and_epoch(server, Role.BROKER, 1))[0] == row.levels, row.step
             before = epoch
 
 
-async def asked(server: SimulatorServer, role: Role, node: int, request: bytes) -> bytes:
+async def reply_to(server: SimulatorServer, role: Role, node: int, request: bytes) -> bytes:
     return (await exchange(server, role, node, struct.pack(">i", len(request)) + request))[4:]
 
 
-async def said(server: SimulatorServer, role: Role, node: int) -> tuple[Mapping[str, int], int]:
-    return levels_in(await asked(server, role, node, WHICH_LEVELS))
+async def levels_and_epoch(server: SimulatorServer, role: Role, node: int) -> tuple[Mapping[str, int], int]:
+    return levels_in(await reply_to(server, role, node, WHICH_LEVELS))
 
 
 @EVERY
@@ -81,42 +81,46 @@ def test_the_simulated_world_changes_as_the_real_cluster_did(world: World) -> No
     made = settle(simulated(planned(world, rows[0].leader)))
     for row in rows:
         updates = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in row.step.updates]
-        verdict = made.update_features(made.nodes[at(row)], updates, validate_only=False).verdict
+        verdict = made.update_features(made.nodes[receiver_of(row)], updates, validate_only=False).verdict
         settle(made)
-        results = {one.feature: (one.error_code, one.error_message) for one in verdict.results}
-        expected, each = said_by(row)
+        results = {result.feature: (result.error_code, result.error_message) for result in verdict.results}
+        expected, each = errors_of(row)
         assert (verdict.error_code, verdict.error_message) == expected, row.step
+        # From version 2 on, a response has no error of a single feature.
         assert row.step.version > 1 or results == each, row.step
         assert all(made.finalized(node)[0] == row.levels for node in made.nodes.values()), row.step
 
 
 @EVERY
 async def test_the_ports_report_a_change_and_show_its_levels_as_the_real_cluster_did(world: World) -> None:
-    """What a reconciliation can send goes through the port, and what it never would send past it."""
+    """A change that a reconciliation can send goes through the port; every other change is made in the simulated
+    world directly.
+    """
     rows = recorded_of(world)
     made = simulated(planned(world, rows[0].leader))
     cluster = SimulatedCluster(made)
-    through = 0
+    sent_through_the_port = 0
     for row in rows:
         levels = known((observe(*await cluster.read())).finalized)
-        change = as_we_would(row, levels)
+        change = change_of(row, levels)
         if change is None:
             updates = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in row.step.updates]
-            made.update_features(made.nodes[at(row)], updates, validate_only=False)
+            made.update_features(made.nodes[receiver_of(row)], updates, validate_only=False)
         else:
-            expected, each = said_by(row)
+            expected, each = errors_of(row)
             refused = [Rejected(code, text or "") for code, text in (expected, *each.values()) if code]
             assert await cluster.update(change) == (refused[0] if refused else Applied()), row.step
-            through += 1
+            sent_through_the_port += 1
         seen = observe(*await cluster.read())
         assert known(seen.finalized) == row.levels, row.step
         assert all(known(node.answer).finalized == row.levels for node in seen.nodes), row.step
-    assert through > 10
+    assert sent_through_the_port > 10
 
 
-def as_we_would(row: Row, levels: Mapping[str, int]) -> UpdateFeature | None:
-    """The change that a reconciliation would send as this request: one feature, to the active controller, in the right
-    form.
+def change_of(row: Row, levels: Mapping[str, int]) -> UpdateFeature | None:
+    """The change that a reconciliation would send as the request of this row; None if it would send no such request.
+
+    It changes one feature at a time, never sends to a standby controller, and lowers a level only by a safe downgrade.
     """
     if row.step.to == STANDBY or len(row.step.updates) != 1:
         return None

@@ -30,12 +30,15 @@ def planned(world: World) -> Plan:
     return replace(plan({1: world.release}, {3001: world.release}), levels=bundle(world.format) or {})
 
 
-def said_by(world: World, reply: bytes) -> dict[str, tuple[int, str]]:
-    """Code and words per feature; 4.0 and newer answer for all at once, under an empty name."""
+def errors_in(world: World, reply: bytes) -> dict[str, tuple[int, str]]:
+    """The error code and message of each feature; under an empty name, those of the whole response.
+
+    Nodes of 4.0 and newer answer only for the whole response.
+    """
     message = decode_response(57, world.request, reply)[1]
-    found = {"": (message.error_code, message.error_message or "")}
-    found |= {feature: (code, text or "") for feature, (code, text) in message.results.items()}
-    return found
+    errors = {"": (message.error_code, message.error_message or "")}
+    errors |= {feature: (code, text or "") for feature, (code, text) in message.results.items()}
+    return errors
 
 
 def test_there_are_more_than_a_hundred_cases_for_each_release() -> None:
@@ -50,7 +53,7 @@ async def test_the_simulator_answers_on_the_wire_as_the_real_node_did(world: Wor
         for updates, real in recorded(world).items():
             request = request_of(world, updates)
             frame = await exchange(server, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request)
-            assert frame[4:] == real, (updates, said_by(world, frame[4:]), said_by(world, real))
+            assert frame[4:] == real, (updates, errors_in(world, frame[4:]), errors_in(world, real))
 
 
 @EVERY
@@ -59,18 +62,22 @@ def test_the_simulated_world_judges_as_the_real_node_did(world: World) -> None:
     active = made.active_node
     assert active is not None
     for updates, real in recorded(world).items():
-        asked = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in updates]
-        verdict = made.update_features(active, asked, validate_only=True).verdict
-        found = {"": (verdict.error_code, verdict.error_message or "")}
+        requested = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in updates]
+        verdict = made.update_features(active, requested, validate_only=True).verdict
+        errors = {"": (verdict.error_code, verdict.error_message or "")}
         if world.request < 2:
-            found |= {one.feature: (one.error_code, one.error_message or "") for one in verdict.results}
-        expected = said_by(world, real)
-        assert {name: code for name, (code, _) in found.items()} == {name: code for name, (code, _) in expected.items()}
-        assert {text for _, text in found.values() if text} == {text for _, text in expected.values() if text}
+            errors |= {result.feature: (result.error_code, result.error_message or "") for result in verdict.results}
+        expected = errors_in(world, real)
+        assert {name: code for name, (code, _) in errors.items()} == {
+            name: code for name, (code, _) in expected.items()
+        }
+        assert {text for _, text in errors.values() if text} == {text for _, text in expected.values() if text}
 
 
-def as_we_would(world: World, updates: Updates) -> bool:
-    """Whether we would ever send these: a raise as a raise, a downgrade as a safe one, and no level that is there."""
+def is_sent_by_us(world: World, updates: Updates) -> bool:
+    """True if the operator could send these updates: a raise as an upgrade, a downgrade as a safe one, and no level
+    that the cluster already has.
+    """
     levels = bundle(world.format) or {}
     moves = [(level - levels.get(feature, 0), kind) for feature, level, kind in updates]
     return all((by > 0 and kind == UPGRADE) or (by < 0 and kind == SAFE) for by, kind in moves)
@@ -78,19 +85,19 @@ def as_we_would(world: World, updates: Updates) -> bool:
 
 @EVERY
 def test_the_preflight_allows_exactly_the_changes_that_kafka_accepts(world: World) -> None:
-    """With every consent given: what is left is what Kafka itself would say."""
+    """Every consent is given, so the preflight can refuse only for reasons that Kafka itself has."""
     levels = bundle(world.format) or {}
     ranges = {name: (r.min, r.max) for name, r in release_named(world.release).features.items()}
     nodes = [node(i, said=answer(ranges, levels), written=ranges) for i in (3001, 1)]
-    seen = observation(*(telling(one, min__insync__replicas="1") for one in nodes), levels=levels)
+    seen = observation(*(telling(each, min__insync__replicas="1") for each in nodes), levels=levels)
     judged = 0
     for updates, real in recorded(world).items():
-        if not as_we_would(world, updates):
+        if not is_sent_by_us(world, updates):
             continue
         wanted = {feature: level for feature, level, _ in updates}
         consents = {UpdateFeature(f, levels.get(f, 0), v).consent for f, v in wanted.items()} - {""}
         decision = decide(DesiredState(wanted, consents=frozenset(consents)), seen, verdict=DryRunAccepted())
-        accepted = all(code == 0 for code, _ in said_by(world, real).values())
-        assert isinstance(decision, Act) == accepted, (updates, decision, said_by(world, real))
+        accepted = all(code == 0 for code, _ in errors_in(world, real).values())
+        assert isinstance(decision, Act) == accepted, (updates, decision, errors_in(world, real))
         judged += 1
     assert judged > 15

@@ -12,7 +12,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkasim.releases import release_named
 from tests.conformance.cases import UPGRADE, WORLDS, World, request_of
 from tests.conformance.downgrades import KRAFT, LOWEST_LEVEL, METADATA, Row, in_order, recorded
-from tests.conformance.test_conformance import said_by
+from tests.conformance.test_conformance import errors_in
 from tests.kafkasim.clusters import exchange, plan, served
 
 EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
@@ -37,7 +37,7 @@ def test_the_undo_of_a_raise_is_impossible_exactly_where_kafka_refuses_the_downg
             assert (undo, row.allowed(world)) == (Undo.IMPOSSIBLE, True)
         else:
             assert (undo is not Undo.IMPOSSIBLE) == row.allowed(world), (row, undo)
-        assert undo is not Undo.SAFE or row.feature == METADATA, "safe only where it was proved to be lossless"
+        assert undo is not Undo.SAFE or row.feature == METADATA, "only metadata.version has lossless downgrades"
 
 
 @EVERY
@@ -60,8 +60,8 @@ async def test_the_simulator_accepts_the_downgrades_that_the_real_node_accepted(
         for row in recorded(world):
             if before is None or (before.feature, before.finalized) != (row.feature, row.finalized):
                 up = ((row.feature, row.finalized, UPGRADE),)
-                said = said_by(world, await ask(request_of(world, up, validate_only=False)))
-                assert {code for code, _ in said.values()} == {0}, (row, said)
+                errors = errors_in(world, await ask(request_of(world, up, validate_only=False)))
+                assert {code for code, _ in errors.values()} == {0}, (row, errors)
             before = row
             reply = await ask(request_of(world, row.updates))
-            assert reply == row.reply, (row, said_by(world, reply), said_by(world, row.reply))
+            assert reply == row.reply, (row, errors_in(world, reply), errors_in(world, row.reply))

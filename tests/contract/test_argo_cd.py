@@ -31,9 +31,9 @@ from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observati
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 HEALTH = (HOW_TO / "argo-cd-health.lua").read_text()
 ACTIONS = yaml.safe_load((HOW_TO / "argo-cd-actions.yaml").read_text())
-SCRIPTS = {one["name"]: one["action.lua"] for one in ACTIONS["definitions"]}
+SCRIPTS = {action["name"]: action["action.lua"] for action in ACTIONS["definitions"]}
 
-# What Argo CD opens for a script: the basic functions and `table`.
+# The names that Argo CD leaves to a script: the basic functions and `table`.
 KEPT = ("_G", "_VERSION", "assert", "error", "ipairs", "next", "pairs", "pcall", "select", "table", "tonumber",
         "tostring", "type", "unpack")  # fmt: skip
 
@@ -51,19 +51,19 @@ def run(script: str, resource: Mapping[str, Any]) -> Any:
 def plain(value: Any) -> Any:
     if lua_type(value) != "table":
         return value
-    return {key: plain(one) for key, one in value.items()}
+    return {key: plain(inner) for key, inner in value.items()}
 
 
 def resource(status: Status | None, *, generation: int = 3, **more: Any) -> dict[str, Any]:
     metadata = {"name": "orders", "generation": generation, "annotations": more.pop("annotations", None)}
-    found: dict[str, Any] = {"metadata": metadata, "spec": more}
-    return found if status is None else {**found, "status": status.as_json()}
+    document: dict[str, Any] = {"metadata": metadata, "spec": more}
+    return document if status is None else {**document, "status": status.as_json()}
 
 
 NOTHING, YES = Memory(), DryRunAccepted()
 
 
-def after(
+def status_after(
     wanted: DesiredState, seen: Observation | None = None, memory: Memory = NOTHING, verdict: DryRun = YES
 ) -> Status:
     seen = seen or observation()
@@ -86,39 +86,41 @@ WANTED = {"metadata.version": 21, "group.version": 0}
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "new": (resource(None), "Progressing", "waiting for the operator"),
     "pending": (resource(status_of_pending(generation=3, at=NOW)), "Progressing", "Pending"),
-    "in sync": (resource(after(DesiredState({"metadata.version": 21}))), "Healthy", "InSync"),
+    "in sync": (resource(status_after(DesiredState({"metadata.version": 21}))), "Healthy", "InSync"),
     "of an older generation": (
-        resource(after(DesiredState({"metadata.version": 21})), generation=4), "Progressing", "waiting",
+        resource(status_after(DesiredState({"metadata.version": 21})), generation=4), "Progressing", "waiting",
     ),
-    "observed": (resource(after(DesiredState(UP, mode=Mode.OBSERVE))), "Healthy", "would change"),
+    "observed": (resource(status_after(DesiredState(UP, mode=Mode.OBSERVE))), "Healthy", "would change"),
     "observed, with drift": (
-        resource(after(DesiredState(WANTED, mode=Mode.OBSERVE), MOVED, REACHED)), "Healthy", "LevelAhead",
+        resource(status_after(DesiredState(WANTED, mode=Mode.OBSERVE), MOVED, REACHED)), "Healthy", "LevelAhead",
     ),
-    "acting": (resource(after(DesiredState(UP))), "Progressing", "UpdatingFeatures"),
-    "waiting for a node": (resource(after(DesiredState(UP), BEHIND)), "Progressing", "WaitingForNodes"),
-    "a pass that failed": (
+    "acting": (resource(status_after(DesiredState(UP))), "Progressing", "UpdatingFeatures"),
+    "waiting for a node": (resource(status_after(DesiredState(UP), BEHIND)), "Progressing", "WaitingForNodes"),
+    "a reconciliation that failed": (
         resource(status_of_failed_reconciliation("a bug", generation=3, previous=EMPTY, at=NOW)),
         "Progressing", "InternalError",
     ),
-    "stalled by a ghost": (resource(after(DesiredState(UP), GHOST)), "Degraded", "GhostRegistration"),
+    "stalled by a ghost": (resource(status_after(DesiredState(UP), GHOST)), "Degraded", "GhostRegistration"),
     "refused by the controller": (
-        resource(after(DesiredState(UP), verdict=DryRunRejected(95, "no"))), "Degraded", "ControllerRejected",
+        resource(status_after(DesiredState(UP), verdict=DryRunRejected(95, "no"))), "Degraded", "ControllerRejected",
     ),
-    "reverted in Git": (resource(after(DesiredState({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
+    "reverted in Git": (resource(status_after(DesiredState({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
     "invalid": (
         resource(status_of_invalid(Reason.INVALID_SPEC, "no", generation=3, previous=EMPTY, at=NOW)),
         "Degraded", "InvalidSpec",
     ),
-    "waiting for approval": (resource(after(DesiredState({}, UP))), "Suspended", "PlanPending"),
-    "suspended": (resource(after(DesiredState(UP, suspend=True)), suspend=True), "Suspended", "paused"),
-    "paused a moment ago": (resource(after(DesiredState(UP)), annotations={PAUSE: "true"}), "Suspended", "paused"),
-    "paused, and stalled": (resource(after(DesiredState(UP), GHOST), suspend=True), "Suspended", "paused"),
-    "resumed a moment ago": (
-        resource(after(DesiredState(UP, suspend=True)), annotations={PAUSE: "false"}), "Progressing", "resumed",
+    "waiting for approval": (resource(status_after(DesiredState({}, UP))), "Suspended", "PlanPending"),
+    "suspended": (resource(status_after(DesiredState(UP, suspend=True)), suspend=True), "Suspended", "paused"),
+    "paused a moment ago": (
+        resource(status_after(DesiredState(UP)), annotations={PAUSE: "true"}), "Suspended", "paused",
     ),
-    "drifted": (resource(after(DesiredState(WANTED), MOVED, REACHED)), "Degraded", "Drifted"),
+    "paused, and stalled": (resource(status_after(DesiredState(UP), GHOST), suspend=True), "Suspended", "paused"),
+    "resumed a moment ago": (
+        resource(status_after(DesiredState(UP, suspend=True)), annotations={PAUSE: "false"}), "Progressing", "resumed",
+    ),
+    "drifted": (resource(status_after(DesiredState(WANTED), MOVED, REACHED)), "Degraded", "Drifted"),
     "drift that is being corrected": (
-        resource(after(DesiredState(UP, on_drift=OnDrift.CORRECT), observation(), Memory(reached=UP))),
+        resource(status_after(DesiredState(UP, on_drift=OnDrift.CORRECT), observation(), Memory(reached=UP))),
         "Suspended", "PlanPending",
     ),
     "away": (resource(unreachable(FailureKind.UNREACHABLE)), "Progressing", "Unreachable"),
@@ -139,13 +141,13 @@ def test_the_health_script_gives_each_status_its_health(name: str) -> None:
 def test_a_resource_whose_failure_requires_action_is_degraded() -> None:
     for kind in FailureKind:
         status = unreachable(kind)
-        human = Reason(status.reason(Condition.REACHABLE)).needs_action
-        assert run(HEALTH, resource(status))["status"] == ("Degraded" if human else "Progressing"), kind
+        needs_action = Reason(status.reason(Condition.REACHABLE)).needs_action
+        assert run(HEALTH, resource(status))["status"] == ("Degraded" if needs_action else "Progressing"), kind
 
 
 # --- actions ---
 
-WAITS = resource(after(DesiredState({}, UP)))
+WAITS = resource(status_after(DesiredState({}, UP)))
 
 
 def test_every_action_that_is_offered_is_defined() -> None:
@@ -157,7 +159,7 @@ def test_every_action_that_is_offered_is_defined() -> None:
     [
         (resource(None), {"pause"}),
         (WAITS, {"approve", "pause"}),
-        (resource(after(DesiredState(UP)), annotations={PAUSE: "true"}), {"resume"}),
+        (resource(status_after(DesiredState(UP)), annotations={PAUSE: "true"}), {"resume"}),
     ],
 )
 def test_only_actions_with_an_effect_on_the_resource_are_enabled(seen: dict[str, Any], enabled: set[str]) -> None:

@@ -38,8 +38,8 @@ def test_the_spark_application_has_the_version_of_spark_of_the_image() -> None:
 
 
 def test_the_annotations_of_the_chart_describe_the_crd_as_it_is() -> None:
-    said = yaml.safe_load(CHART["annotations"]["artifacthub.io/crds"])
-    assert [(one["kind"], one["name"], one["version"]) for one in said] == [
+    listed_crds = yaml.safe_load(CHART["annotations"]["artifacthub.io/crds"])
+    assert [(one["kind"], one["name"], one["version"]) for one in listed_crds] == [
         (CRD["spec"]["names"]["kind"], CRD["metadata"]["name"], CRD["spec"]["versions"][0]["name"])
     ]
     for example in yaml.safe_load(CHART["annotations"]["artifacthub.io/crdsExamples"]):
@@ -47,11 +47,12 @@ def test_the_annotations_of_the_chart_describe_the_crd_as_it_is() -> None:
 
 
 def test_helm_finds_no_crd_to_install_once_and_never_upgrade() -> None:
+    """Helm installs what is in the folder `crds` once, and never upgrades it. So the CRD is a template instead."""
     assert not (FOLDER / "crds").exists()
 
 
 def test_the_templates_of_the_chart_have_its_name_in_their_names() -> None:
-    """Names of templates are shared by all charts of a release: of two `labels` the parent chart's would win."""
+    """All charts of a release share the names of templates: if two define `labels`, that of the parent chart wins."""
     every = "".join(TEMPLATES.values())
     defined = re.findall(r'define "(.+?)"', every)
     assert len(defined) == len(set(defined))
@@ -63,7 +64,7 @@ def test_the_templates_of_the_chart_have_its_name_in_their_names() -> None:
 
 
 def leaves(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Paths of values; a mapping that is empty, or of texts of the user's own, is one value."""
+    """The paths of all values. A mapping that is empty, or whose keys the user chooses, counts as one value."""
     for name, value in values.items():
         here = f"{path}.{name}" if path else name
         if isinstance(value, dict) and value and name not in ("labels", "requests", "limits"):
@@ -73,7 +74,7 @@ def leaves(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 
 def closed(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Paths of the schema, of objects whose fields are ours."""
+    """The paths of all values in the schema, also of those in objects whose fields it lists."""
     for name, inner in schema["properties"].items():
         here = f"{path}.{name}" if path else name
         if "properties" in inner:
@@ -102,10 +103,9 @@ def test_every_value_is_used_and_every_value_that_is_used_exists() -> None:
     used |= {f"monitoring.{one}" for one in re.findall(r"\$monitoring\.([\w.]+)", TEMPLATES["monitoring.yaml"])}
     of_images = re.findall(r"\$image\.(\w+)", TEMPLATES["_helpers.tpl"])
     used |= {f"{image}.{one}" for image in ("image", "pipeline.image") for one in of_images}
-    assert (
-        used - {"monitoring", "image", "pipeline.image", "pipeline.config.inputs", "pipeline.config.output"}
-        == _listed()
-    )  # the second is the user's own
+    # These are no values of their own: three are mappings, and the user chooses what is in `pipeline.config`.
+    not_listed = {"monitoring", "image", "pipeline.image", "pipeline.config.inputs", "pipeline.config.output"}
+    assert used - not_listed == _listed()
 
 
 def test_the_deployment_sets_every_variable_that_the_operator_reads() -> None:

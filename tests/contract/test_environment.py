@@ -1,6 +1,6 @@
-"""Time and randomness come from an `Environment`: no module of the operator reads a clock, sleeps or draws by itself.
+"""Time and randomness come from an `Environment`: no module of the operator reads a clock or sleeps by itself.
 
-So a simulation can run the operator in virtual time.
+Nor does one draw random numbers. So a simulation can run the operator in virtual time.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ SOURCES = {"time", "random", "secrets", "uuid"}
 NOW = {"now", "utcnow", "today"}
 
 
-def is_nothing(arguments: list[ast.expr]) -> bool:
+def is_zero(arguments: list[ast.expr]) -> bool:
     return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value == 0
 
 
-def asked(tree: ast.AST) -> Iterator[str]:
+def uses_of_the_machine(tree: ast.AST) -> Iterator[str]:
     """Expressions that read the clock or randomness of the machine. Allowed are `asyncio.sleep(0)`, which only lets
     other tasks run, and the type `UUID`.
     """
-    pauses = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and is_nothing(node.args)}
+    pauses = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and is_zero(node.args)}
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -53,12 +53,12 @@ def asked(tree: ast.AST) -> Iterator[str]:
 def test_no_module_reads_the_clock_or_randomness_except_through_the_environment() -> None:
     modules = [path for path in MODULES if not path.is_relative_to(TERMINALS)]
     assert len(modules) > 100
-    found = {path: sorted(set(asked(ast.parse(path.read_text())))) for path in modules}
+    found = {path: sorted(set(uses_of_the_machine(ast.parse(path.read_text())))) for path in modules}
     assert not {path: what for path, what in found.items() if what}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "use"),
     [
         ("import time", "time"),
         ("from random import Random", "random.Random"),
@@ -71,12 +71,12 @@ def test_no_module_reads_the_clock_or_randomness_except_through_the_environment(
         ("uuid.UUID\nfrom uuid import uuid4", "uuid.uuid4"),
     ],
 )
-def test_the_check_detects_each_way_to_read_the_environment(text: str, said: str) -> None:
-    assert list(asked(ast.parse(text))) == [said]
+def test_the_check_detects_each_way_to_read_the_environment(text: str, use: str) -> None:
+    assert list(uses_of_the_machine(ast.parse(text))) == [use]
 
 
 def test_the_check_allows_a_sleep_of_zero_seconds() -> None:
-    assert list(asked(ast.parse("from uuid import UUID\nawait asyncio.sleep(0)"))) == []
+    assert list(uses_of_the_machine(ast.parse("from uuid import UUID\nawait asyncio.sleep(0)"))) == []
 
 
 def defaults(tree: ast.AST) -> Iterator[ast.expr]:

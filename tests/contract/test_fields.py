@@ -73,11 +73,11 @@ def test_the_reference_page_lists_all_fields_also_those_in_lists() -> None:
 
 
 def test_fields_with_the_same_meaning_have_the_same_description() -> None:
-    """Types such as references to Secrets, which are in the CRD up to three times, and are one type in the code."""
+    """For types that the code has once and the CRD up to three times, such as references to Secrets."""
     by_end: dict[str, set[str]] = {}
     for path, one in FIELDS.items():
         end = re.search(r"\b(tls|sasl|digestSecretRef|excused)\.(.*)", path)
-        if end is not None and end[0] != "excused.marks":
+        if end is not None and end[0] != "excused.marks":  # a plan does not have it, and its description says so
             by_end.setdefault(end[0], set()).add(one.schema["description"])
     assert len(by_end) > 20
     assert not {end: texts for end, texts in by_end.items() if len(texts) > 1}

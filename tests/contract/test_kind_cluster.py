@@ -1,4 +1,7 @@
-"""The tests' cluster by kind meets no other: only what the tests made is deleted. On a `kind` that only remembers."""
+"""The cluster that the tests create with kind leaves all other clusters alone.
+
+A script stands in for `kind` here: it keeps a file for each cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from tests.e2e.rig.kubernetes.binaries import Failed
 from tests.e2e.rig.kubernetes.kind import KindNode
 
 _KIND = """#!/bin/sh
-# Clusters are files. As with kind, a name that is there already is refused, and what is not there is deleted as well.
+# Each cluster is a file. As with kind, a name that exists is refused, and deleting a missing cluster succeeds.
 cd "$CLUSTERS" || exit 1
 word="$1 $2"
 config=""; name=""
@@ -44,30 +47,32 @@ class _Tools:
 
 @pytest.fixture
 def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Clusters of the machine; a person has one of kind-config.yaml's name, and one of kind's own."""
-    programs, made = tmp_path / "bin", tmp_path / "clusters"
-    for folder in (programs, made):
+    """The folder with the clusters. A person already has two: one with the name in kind-config.yaml, and one with the
+    default name of kind.
+    """
+    programs, folder_of_clusters = tmp_path / "bin", tmp_path / "clusters"
+    for folder in (programs, folder_of_clusters):
         folder.mkdir()
     for name, text in (("kind", _KIND), ("docker", "#!/bin/sh\necho 172.18.0.2\n")):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    monkeypatch.setenv("CLUSTERS", str(made))
+    monkeypatch.setenv("CLUSTERS", str(folder_of_clusters))
     monkeypatch.setenv("BREAKS", "")
     monkeypatch.setattr(module, "Tools", _Tools)
     monkeypatch.setattr(module, "KIND", "1")
     for name in (_config()["name"], "kind"):
-        (made / name).write_text("a person's")
-    return made
+        (folder_of_clusters / name).write_text("a person's")
+    return folder_of_clusters
 
 
 def _config(text: str | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(text or module.CONFIG.read_text())
-    return found
+    config: dict[str, Any] = yaml.safe_load(text or module.CONFIG.read_text())
+    return config
 
 
 def names(clusters: Path) -> set[str]:
-    return {one.name for one in clusters.iterdir()}
+    return {path.name for path in clusters.iterdir()}
 
 
 def test_existing_kind_clusters_remain_after_the_tests(clusters: Path, tmp_path: Path) -> None:
@@ -98,16 +103,18 @@ def test_a_cluster_of_a_person_with_the_name_of_the_cluster_of_the_tests_is_left
 
 
 def test_two_runs_at_once_use_two_kind_clusters(clusters: Path, tmp_path: Path) -> None:
-    with KindNode(tmp_path / "a") as one:
-        with KindNode(tmp_path / "b") as other:
-            assert {one.name, other.name} < names(clusters)
-        assert one.name in names(clusters)
+    with KindNode(tmp_path / "a") as first:
+        with KindNode(tmp_path / "b") as second:
+            assert {first.name, second.name} < names(clusters)
+        assert first.name in names(clusters)
 
 
 def test_the_audit_log_of_the_kind_cluster_of_the_tests_has_a_path_of_its_own(clusters: Path, tmp_path: Path) -> None:
     with KindNode(tmp_path / "node") as node:
-        made = _config((clusters / node.name).read_text())
-    ours = _config()
-    mounts, own = ([one["hostPath"] for one in config["nodes"][0]["extraMounts"]] for config in (made, ours))
-    assert [one for one in mounts if one not in own] == [str(tmp_path / "node" / "audit")]
-    assert made["name"] != ours["name"]
+        of_the_tests = _config((clusters / node.name).read_text())
+    of_the_file = _config()
+    mounts, in_the_file = (
+        [mount["hostPath"] for mount in config["nodes"][0]["extraMounts"]] for config in (of_the_tests, of_the_file)
+    )
+    assert [path for path in mounts if path not in in_the_file] == [str(tmp_path / "node" / "audit")]
+    assert of_the_tests["name"] != of_the_file["name"]

@@ -36,7 +36,7 @@ CONSTANTS = {one.kind.upper(): room_of(one) for one in STAGES}
 ROOMS = CLASSES | WORDS | CONSTANTS
 
 
-def asked_in(source: str, path: str) -> Iterator[str]:
+def checks_in(source: str, path: str) -> Iterator[str]:
     """The checks for a kind of another folder in this source: each with its line and the name of the kind."""
     for node in ast.walk(ast.parse(source)):
         for name in _named_by(node):
@@ -46,10 +46,10 @@ def asked_in(source: str, path: str) -> Iterator[str]:
 
 def _named_by(node: ast.AST) -> Iterator[str]:
     match node:
-        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
-            yield from _classes_in(asked)
-        case ast.MatchClass(cls=asked):
-            yield from _classes_in(asked)
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
+            yield from _classes_in(classes)
+        case ast.MatchClass(cls=classes):
+            yield from _classes_in(classes)
         case ast.Compare(left=left, comparators=others):
             sides = [left, *others]
             if any(isinstance(one, ast.Call) and _is_named(one.func, "type") for one in sides):
@@ -66,8 +66,8 @@ def _is_named(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _classes_in(asked: ast.AST) -> Iterator[str]:
-    for node in ast.walk(asked):
+def _classes_in(classes: ast.AST) -> Iterator[str]:
+    for node in ast.walk(classes):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in CLASSES:
             yield name
@@ -84,7 +84,7 @@ def _kinds_in(side: ast.AST) -> Iterator[str]:
 
 def test_no_module_checks_for_a_kind_of_another_package() -> None:
     assert len(MODULES) > 100
-    assert not [one for path in MODULES if path not in FREE for one in asked_in((PRODUCT / path).read_text(), path)]
+    assert not [one for path in MODULES if path not in FREE for one in checks_in((PRODUCT / path).read_text(), path)]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_no_module_checks_for_a_kind_of_another_package() -> None:
     ],
 )
 def test_the_search_detects_a_check_for_a_kind(planted: str) -> None:
-    assert len([*asked_in(planted, "core/report/status.py")]) == 1
+    assert len([*checks_in(planted, "core/report/status.py")]) == 1
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_the_search_detects_a_check_for_a_kind(planted: str) -> None:
     ],
 )
 def test_the_search_ignores_code_that_names_no_kind(harmless: str) -> None:
-    assert [*asked_in(harmless, "core/report/status.py")] == []
+    assert [*checks_in(harmless, "core/report/status.py")] == []
 
 
 def test_the_search_allows_a_check_in_the_package_of_the_kind() -> None:
-    assert [*asked_in("isinstance(one, RestartInFlight)", "core/roll/roll.py")] == []
-    assert len([*asked_in("isinstance(one, RestartInFlight)", "core/levels/soak.py")]) == 1
+    assert [*checks_in("isinstance(one, RestartInFlight)", "core/roll/roll.py")] == []
+    assert len([*checks_in("isinstance(one, RestartInFlight)", "core/levels/soak.py")]) == 1

@@ -1,7 +1,7 @@
 """The imports that each part of the code may have. An import that is not listed here fails the test.
 
-Imports inside of functions, and for types only, count as well. The order of the large rooms, without exceptions, is in
-`pyproject.toml` too, for import-linter; here is what each of them needs of those below it.
+Imports inside of functions, and for types only, count as well. import-linter checks the order of the large packages,
+which is in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PRODUCT = "kafkafeatures"
 PACKAGES = (PRODUCT, "kraftlog", "kafkasim", "featurelog")
 
 ROOMS = {
-    # What the operator knows. Pure; each room knows those above it only.
+    # What the operator knows. These packages are pure, and each imports only packages above it.
     "api": "",
     "core.words": "",
     "core.clients": "api",
     "core.facts": "api core.words core.clients kraftlog.image kraftlog.partitions",
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
-    # A restart must not take away what is to come.
+    # Before a restart, it checks that the levels that are still to be raised remain possible.
     "core.roll": "api core.words core.clients core.facts core.engine core.levels",
     "core.migration": (
         "api core.words core.facts core.engine core.roll kraftlog.image kraftlog.partitions kraftlog.clients "
@@ -183,7 +183,7 @@ def test_every_use_of_a_library_that_the_list_allows_exists(library: str) -> Non
 
 
 def test_a_package_of_core_imports_only_packages_above_it_in_the_list() -> None:
-    """A room knows those above it in the list, so that no two know each other."""
+    """This order also excludes that two packages import each other."""
     order = [one for one in ROOMS if one == "api" or one.startswith("core.")]
     for place, one in enumerate(order):
         assert {each for each in ROOMS[one].split() if each in order} <= set(order[:place])

@@ -1,4 +1,4 @@
-"""The house: what must be where, and what must never be."""
+"""Rules for the whole source tree, such as the length of modules and the reasons of ignored rules."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_a_module_has_a_docstring_and_at_most_400_lines() -> None:
 
 
 def is_readable(text: str) -> bool:
-    said = ast.get_docstring(ast.parse(text)) or ""
-    return said != "" and len(text.splitlines()) <= (500 if GENERATED in said else 400)
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    return docstring != "" and len(text.splitlines()) <= (500 if GENERATED in docstring else 400)
 
 
 def test_no_module_of_tests_and_docs_has_more_than_400_lines() -> None:
@@ -47,7 +47,7 @@ def test_no_module_of_tests_and_docs_has_more_than_400_lines() -> None:
 
 
 def test_values_are_frozen_structs_and_dataclasses_are_used_only_where_structs_cannot_be() -> None:
-    """mypy takes `field` and `replace` of the one kind for those of the other, which would be found by users."""
+    """mypy does not notice a `field` or `replace` of msgspec that is used for a dataclass, or the reverse."""
     assert not [one for path in VALUES for one in wrong_values(path)]
 
 
@@ -116,7 +116,7 @@ def test_no_machine_path_is_in_the_tree() -> None:
 
 
 def test_contributing_names_only_paths_that_exist_and_stays_short() -> None:
-    """The layout says where most things are; the table has the other places that a change needs."""
+    """The paths are those in the table of places that a change needs."""
     rows = [line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| ")][1:]
     assert 10 < len(rows) < 25
     named = {one for row in rows for one in re.findall(r"`([\w./-]+/[\w./-]*|\w+\.(?:py|yaml|md))`", row)}

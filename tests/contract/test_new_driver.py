@@ -1,8 +1,7 @@
 """A new way to restart nodes is one module, one line of registration, its rights in the chart, its name in the CRD.
 
-A toy is added to a copy of this tree: it has a pod restarted by an annotation, as Strimzi's manual rolling update does.
-There it rolls a cluster, from the document to the status that says so. (The chart's copy of the CRD is made of it by
-`make docs`.)
+A driver for the test is added to a copy of this tree: it restarts a pod by an annotation, as Strimzi's manual rolling
+update does. There it rolls a cluster, from the document to the status. (`make docs` makes the chart's copy of the CRD.)
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The copy, with the toy in it."""
+    """The copy of the tree, with the new driver in it."""
     root = tmp_path_factory.mktemp("tree")
     for name in PARTS:
         source = ROOT / name
@@ -108,7 +107,7 @@ def run(tree: Path, *command: str) -> str:
 
 
 def touched(tree: Path) -> Iterator[str]:
-    """Files of the product that are not as they are here."""
+    """Files of the product that differ from this tree."""
     for path in sorted(one for part in ("operator", "charts", "crds") for one in (tree / part).rglob("*.*")):
         name = path.relative_to(tree)
         if path.is_dir() or "__pycache__" in name.parts:
@@ -117,22 +116,22 @@ def touched(tree: Path) -> Iterator[str]:
             yield str(name)
 
 
-def check(told: Mapping[str, Any], requests: list[str]) -> None:
-    assert told["requests"] == requests
-    assert [tuple(one) for one in told["history"]] == [
+def check(story: Mapping[str, Any], requests: list[str]) -> None:
+    assert story["requests"] == requests
+    assert [tuple(one) for one in story["history"]] == [
         ("RestartNode", f"broker-{ordinal}", "Applied") for ordinal in range(3)
     ]
-    assert set(told["pods"].values()) == {"kafka:4.4.0"}
-    assert (told["rolled"]["status"], told["rolled"]["reason"]) == ("True", "AllCurrent")
+    assert set(story["pods"].values()) == {"kafka:4.4.0"}
+    assert (story["rolled"]["status"], story["rolled"]["reason"]) == ("True", "AllCurrent")
 
 
 def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_module(
     tree: Path,
 ) -> None:
-    told = json.loads(run(tree, "-m", "tests.contract.driver_story", "Annotations"))
-    check(told, [f"PATCH pods/broker-{ordinal}" for ordinal in range(3)])
-    assert told["evictions"] == []
-    assert told["notes"][0] == "restarting broker 1: pod broker-0 is restarted by annotation"
+    story = json.loads(run(tree, "-m", "tests.contract.driver_story", "Annotations"))
+    check(story, [f"PATCH pods/broker-{ordinal}" for ordinal in range(3)])
+    assert story["evictions"] == []
+    assert story["notes"][0] == "restarting broker 1: pod broker-0 is restarted by annotation"
     besides = [one for one in touched(tree) if one != DRIVER]
     print(f"A new driver is {DRIVER}, and besides:", *besides, sep="\n- ")
     assert besides == sorted(EDITS)
@@ -140,15 +139,15 @@ def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_mod
 
 
 def test_the_existing_driver_restarts_the_same_nodes_by_evictions() -> None:
-    told = asyncio.run(rolled_by("StatefulSet"))
-    check(told, [f"POST pods/broker-{ordinal}/eviction" for ordinal in range(3)])
-    assert told["evictions"] == ["broker-0", "broker-1", "broker-2"]
-    assert told["notes"][0] == "restarting broker 1: pod broker-0 is evicted"
+    story = asyncio.run(rolled_by("StatefulSet"))
+    check(story, [f"POST pods/broker-{ordinal}/eviction" for ordinal in range(3)])
+    assert story["evictions"] == ["broker-0", "broker-1", "broker-2"]
+    assert story["notes"][0] == "restarting broker 1: pod broker-0 is evicted"
 
 
 def test_the_tree_with_the_new_driver_passes_the_tests_of_every_driver(tree: Path) -> None:
-    """Types, the chart's rights, the CRD's names."""
+    """These tests check the rights in the chart and the names in the CRD; mypy checks the types."""
     tests = ("tests/contract/test_chart.py", "tests/contract/test_crd.py", "tests/kafkafeatures/core/test_drivers.py")
-    told = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", "driver or allow_the_same")
-    assert "failed" not in told
+    story = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", "driver or allow_the_same")
+    assert "failed" not in story
     run(tree, "-m", "mypy")

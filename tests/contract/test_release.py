@@ -1,5 +1,7 @@
-"""A release, as far as it needs no other programs: its checks, its steps, and the commands. Made and installed:
-tests/e2e/kubernetes/chart/test_released.py and tests/e2e/kubernetes/on_node/test_release.py.
+"""A release as far as it needs no other programs: its checks, its steps and its commands.
+
+A release is built and installed in tests/e2e/kubernetes/chart/test_released.py and
+tests/e2e/kubernetes/on_node/test_release.py.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def test_a_tree_that_is_ready_for_a_release_has_no_problem(tree: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"VERSION": ""}, "VERSION is not set: name the version to release, for example make release VERSION=0.1.0"),
         ({"VERSION": "v1"}, "VERSION: invalid value 'v1'; expected a semantic version such as 0.1.0 or 0.2.0-rc.1"),
@@ -67,9 +69,9 @@ def test_a_tree_that_is_ready_for_a_release_has_no_problem(tree: Path) -> None:
         ({"REGISTRY": "registry.example", "REGISTRY_PASSWORD": "x"}, "REGISTRY_PASSWORD is set, but REGISTRY_USER is"),
     ],
 )
-def test_a_setting_that_is_wrong_is_named_in_one_line(tree: Path, settings: dict[str, str], said: str) -> None:
+def test_a_setting_that_is_wrong_is_named_in_one_line(tree: Path, settings: dict[str, str], message: str) -> None:
     (found,) = problems(tree, **settings)
-    assert found.startswith(said)
+    assert found.startswith(message)
     assert "\n" not in found
 
 
@@ -162,7 +164,7 @@ def test_sources_that_build_a_different_wheel_are_refused(tmp_path: Path) -> Non
 
 
 def layout(folder: Path, machines: dict[str, int]) -> Layout:
-    """An image with one program for each architecture, of the machine that its head says."""
+    """An image with one program for each architecture. `machines`: the machine in the ELF header of its program."""
 
     def blob(content: bytes) -> str:
         digest = hashlib.sha256(content).hexdigest()
@@ -189,6 +191,7 @@ def layout(folder: Path, machines: dict[str, int]) -> Layout:
 
 def test_an_image_with_a_program_of_another_architecture_is_refused(tmp_path: Path) -> None:
     images.check(layout(tmp_path / "good", ARCHITECTURES))
+    # Machine 62 is x86-64.
     with pytest.raises(ReleaseError, match="/usr/bin/program of the image for arm64 is a program for machine 62"):
         images.check(layout(tmp_path / "mixed", {"amd64": 62, "arm64": 62}))
     with pytest.raises(ReleaseError, match="images for amd64, expected amd64, arm64"):
@@ -213,7 +216,7 @@ def test_image_chart_and_checksums_are_signed_and_the_components_of_the_image_ar
     ]
 
 
-# --- where it is called, and where it is described ---
+# --- the workflow and the page ---
 
 
 def test_the_workflow_calls_only_targets_of_the_makefile() -> None:

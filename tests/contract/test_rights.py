@@ -61,7 +61,7 @@ def test_each_mode_of_the_flag_is_a_purpose() -> None:
 
 
 def test_a_purpose_that_works_without_the_log_names_every_right_that_it_needs_instead() -> None:
-    """A purpose that works without the log names every right that the other way needs."""
+    """Instead of the log, it reads the topics and their configurations."""
     without = {purpose for need in NEEDS if need.without_log for purpose in need.purposes}
     for purpose in without:
         assert rights_of(purpose, KafkaResource.TOPICS) == {ClusterRight.DESCRIBE, ClusterRight.DESCRIBE_CONFIGS}

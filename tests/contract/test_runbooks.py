@@ -21,6 +21,7 @@ WRITTEN = sorted(path.name for path in FOLDER.glob("*.md"))
 
 def test_every_reason_that_requires_action_has_a_page() -> None:
     assert [reason for reason in ACTED_ON if reason not in TEXTS] == [], "write it: docs/make/runbook_texts.py"
+    # A stalled resource does not go on by itself.
     assert all(reason.needs_action for reason in Reason if Condition.STALLED in reason.conditions)
 
 

@@ -1,6 +1,4 @@
-"""The ways to run the tests are where people look for them: pages name only targets that are there, and there is one
-for each part that takes long.
-"""
+"""The targets of the Makefile: pages name only targets that exist, and each suite that takes long has one."""
 
 from __future__ import annotations
 
@@ -59,8 +57,8 @@ def test_a_failed_test_is_named_again_in_the_summary(
     assert "FAILED tests/test_it.py::test_it\n" in summary
 
 
-def taken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> str:
-    """The output of a run, in a folder, that takes longer than it may."""
+def output_of_slow_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> str:
+    """The output of a run that takes longer than its budget. `folder`: the cache of the types."""
     monkeypatch.setattr(run, "SUITES", [Suite("unit", [[sys.executable, "-c", ""]], 0)])
     monkeypatch.setattr(run, "MINUTES", 1e-9)
     monkeypatch.setattr(run, "TYPES", folder)
@@ -71,7 +69,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], f
 def test_a_cold_run_is_announced_at_the_start_and_has_no_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    first, *_, unit, together, _ = taken(monkeypatch, capsys, tmp_path / "none").splitlines()
+    first, *_, unit, together, _ = output_of_slow_run(monkeypatch, capsys, tmp_path / "none").splitlines()
     assert first == run.COLD
     assert [line.rpartition(", ")[2] for line in (unit, together)] == ["cold", "cold"]
 
@@ -79,11 +77,11 @@ def test_a_cold_run_is_announced_at_the_start_and_has_no_budget(
 def test_a_warm_run_that_takes_too_long_is_reported_as_over_its_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    *_, unit, together, _ = taken(monkeypatch, capsys, tmp_path).splitlines()
+    *_, unit, together, _ = output_of_slow_run(monkeypatch, capsys, tmp_path).splitlines()
     assert [line.rpartition(", ")[2] for line in (unit, together)] == ["over its budget"] * 2
     assert run.COLD not in (unit, together)
 
 
-def test_the_inner_loop_has_three_minutes() -> None:
+def test_make_check_has_a_budget_of_three_minutes() -> None:
     (recipe,) = re.findall(r"^check:.*\n\t(.+)$", MAKEFILE, re.MULTILINE)
     assert "MINUTES=3 " in recipe

@@ -1,4 +1,4 @@
-"""Kinds of files with evidence about clients, by their names. Called by `reading`, `stage` and `log_rows`."""
+"""Kinds of files with evidence about clients. The name of a file decides its kind."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kafkafeatures.client_files.scrapes import ScrapeName, parse_name
 
 
 class Kind(Enum):
-    """Kinds of files, by their names."""
+    """Kind of a file, with its name in messages."""
 
     SCRAPE = "scrape"
     REDUCED = "reduced request log"
     REQUESTS = "request log"
     SERVER = "server log"
     ANY_LOG = "log"
-    """The log of a container, which may have the lines of both."""
+    """The log of a container, which may have lines of the request log and of the server log."""
 
 
 def kind_of(name: str) -> Kind | None:
@@ -38,5 +38,5 @@ def scrape_name(broker: int, name: str) -> ScrapeName | None:
 
 def broker_of(folder: str) -> int | None:
     """The broker whose files are in a folder of this name; None unless the name is its id."""
-    name = parse_name(folder, "1000000000")
+    name = parse_name(folder, "1000000000")  # any valid time: only the folder's name matters here
     return None if name is None else name.broker

@@ -19,7 +19,7 @@ from kafkafeatures.client_files.logs.lines import LogStream, LogUnreadable, UpTo
 from kafkafeatures.client_files.reduced import ReducedRefused, RequestGroup, parse_hour
 
 _BLOCK = 64 * 1024
-_RUNTIMES = b'{"log":'  # Docker; the lines of CRI begin with a digit
+_DOCKER = b'{"log":'  # begin of a line that Docker wrapped; lines of CRI runtimes begin with a digit
 
 
 class LogRange(NamedTuple):
@@ -58,17 +58,21 @@ def ranges(path: str, piece: int) -> Iterator[LogRange]:
 
 
 def rows_of(part: LogRange) -> Iterator[dict[str, Any]]:
-    """The rows of a range. A row without `requests` is about what was not read. Times are in us. Raises OSError."""
+    """The rows of a range. A row without `requests` is about what was not read. Times are in microseconds.
+    Raises OSError.
+    """
     labels = {"cluster": part.cluster, "broker_id": part.broker, "file": part.file}
     rows = _reduced_rows(part) if kind_of(part.file) is Kind.REDUCED else _rows(part)
     return ({**labels, **row} for row in rows)
 
 
 def _can_be_cut(uri: str, path: str) -> bool:
-    """True if a log is not compressed, and a runtime did not wrap its lines, whose parts belong together."""
+    """True for a log that is not compressed, and whose lines no container runtime has wrapped: it splits long lines
+    into parts that belong together.
+    """
     with _opened(uri, path) as file:
-        head = file.read(len(_RUNTIMES))
-    return head[:1] in {b"[", b"{"} and head != _RUNTIMES
+        head = file.read(len(_DOCKER))
+    return head[:1] in {b"[", b"{"} and head != _DOCKER
 
 
 def _opened(uri: str, path: str) -> pa.NativeFile:

@@ -1,10 +1,9 @@
 """Reads new files with evidence about the clients of one broker, and makes the broker's rows of them and of old rows.
 
-It decides what becomes of what cannot be read. Called by `stage`,
-through an engine: in this process, or in a worker of Spark. Everything that parses is `kafkafeatures.client_files`,
-which `clients reduce`, `clients check` and `clients rejected` use. Hours of request logs go through a local folder, as
-files of `clients reduce`, so that memory does not grow with a log. Of a line only names and versions stay: no body of a
-request, so no secret.
+It decides what happens to files that cannot be read. An engine calls it, in this process or in a worker of Spark.
+`kafkafeatures.client_files` parses the files, as for `clients reduce`, `clients check` and `clients rejected`. Hours of
+request logs go through a local folder, as files of `clients reduce`, so that memory does not grow with a log. The body
+of a request is not kept, so no secret is.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ _LATEST_START = 253_402_300_799_999  # the last ms of the year 9999
 class BrokerTask:
     """New files of one broker.
 
-    files: (URI of the input, file). stored: what was read before. since, now: evidence before or behind these times is
-    left out, in ms. releases, targets: the releases that clients are judged for.
+    files: (URI of the input, file). stored: the rows of earlier runs. since: older evidence is left out, in ms.
+    now: time of the run in ms. releases, targets: the releases that clients are judged for.
     """
 
     cluster: str
@@ -82,8 +81,8 @@ class BrokerTask:
 @dataclass(slots=True)
 class BrokerRows:
     """Result of a task. stored: all rows of the broker. paths: of the files that were read.
-    remarks: by path, why a file is not used, or not all of it. problems: files to be read again in the next run.
-    size: bytes that were read.
+    remarks: by path, why a file is not used, or not all of it. problems: texts about files that could not be read, and
+    that the next run reads again. size: bytes that were read.
     """
 
     stored: StoredRows
@@ -98,7 +97,9 @@ class _FileRefused(Exception):
 
 
 def read_broker(task: BrokerTask, output: str) -> BrokerRows | Problem:
-    """Read the files of a task, and write the broker's rows to new files. Returns a problem if a store is lost."""
+    """Read the files of a task, and write the broker's rows to new files. Returns a problem if the input or
+    the output is out of reach.
+    """
     with TemporaryDirectory(prefix="kafkafeatures-") as folder:
         reading = _Reading(task, output, Path(folder))
         try:
@@ -108,7 +109,7 @@ def read_broker(task: BrokerTask, output: str) -> BrokerRows | Problem:
 
 
 class _Reading:
-    """One task. `_sections`: by hour, what new files have of it; their requests are in files of the folder."""
+    """Work on one task. `_sections`: by hour, its sections in new files. Their requests are in files of `folder`."""
 
     def __init__(self, task: BrokerTask, output: str, folder: Path) -> None:
         self._task, self._output, self._folder = task, output, folder
@@ -209,14 +210,14 @@ class _Reading:
             self._refused = latest(chain(self._refused, read_rejections(iter(partial(read_block, stream), b""))))
 
     def _add(self, hour: HourOfRequests | ReducedHour, path: Path, name: str, digest: str) -> None:
-        """Note that a file of the folder has the requests of an hour. One of an earlier part of a log is replaced."""
+        """Note that the file at `path` has requests of an hour. It replaces what was noted for the same path."""
         if self._task.since <= hour.hour <= self._task.now:
             section = SectionFile(hour.first, hour.last, partial(_section, path, name, digest))
             self._sections.setdefault(hour.hour, {})[path] = section
 
     def _usage(self, stored: Mapping[int, TableFile]) -> Iterator[tuple[int, TableFile]]:
-        """The files of `client_api_usage`, by day: new ones for days of which something was read. Days before the
-        window have none.
+        """The files of `client_api_usage`, by day: a new one for each day of which something was read. Days before the
+        window are left out.
         """
         new_days = {hour // DAY for hour in self._sections}
         for day in sorted(new_days | stored.keys()):
@@ -224,10 +225,10 @@ class _Reading:
                 continue
             if day not in new_days:
                 yield day, stored[day]
-            elif (file := self._day(day, stored.get(day))) is not None:
-                yield day, file
+            else:
+                yield day, self._day(day, stored.get(day))
 
-    def _day(self, day: int, stored: TableFile | None) -> TableFile | None:
+    def _day(self, day: int, stored: TableFile | None) -> TableFile:
         """Write the rows of a day, a row group for each hour, so that one hour is in memory at a time."""
         groups = {} if stored is None else _groups(pq.ParquetFile(stores.open_file(self._output, stored.path)))
         path, count = new_path(client_api_usage.TABLE.name), 0

@@ -2,8 +2,8 @@
 
 It decides which files are read: those that are new or have another size or time than when they were read. An engine
 reads the files of each broker (`reading`). Rows of request logs and of server logs stay when their files are gone, as
-brokers delete old logs. Scrapes are another matter: if one whose counters are kept is gone, all of its broker are read
-again, so that a scrape of another broker or cluster leaves no trace once it is removed. Called by `run`.
+brokers delete old logs. But if a scrape is gone whose counters are kept, all scrapes of its broker are read again:
+so a scrape that was put into the wrong folder leaves no trace once it is removed. Called by `run`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from featurelog.tables import ClientEvidence, ClientJudging, ClusterCopies, api_
 from featurelog.tables.rejected_requests import REFUSED
 
 _KEPT_LONGER = 2 * DAY
-"""Evidence is kept for so many ms before the window, as the window ends where evidence does."""
+"""Milliseconds before the window for which evidence is kept, as the window ends where the evidence ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ClientSettings:
 @dataclass(slots=True)
 class ClientStage:
     """Reads the evidence of one run; none without settings. files: number of files that were read. size: bytes of them.
-    problems: gets what could not be read.
+    problems: texts about what could not be read are added to it.
     """
 
     settings: ClientSettings | None
@@ -78,12 +78,12 @@ class ClientStage:
 
     @property
     def is_due(self) -> bool:
-        """True if there is something to read."""
+        """True if there is something to read, or to remove from what is kept."""
         return bool(self._due)
 
     def read(self, engine: Engine, clusters: Iterable[str] | None) -> bool:
-        """Read what is due of these clusters (None: of all), and enter it into the ledger. Returns True if something
-        was read. Raises EngineError.
+        """Read what is due of these clusters (None: of all), and enter it into the ledger. Returns True if
+        something was due. Raises EngineError.
         """
         folders = list(self._due) if clusters is None else [folder for folder in clusters if folder in self._due]
         pairs = [pair for folder in sorted(folders) for pair in self._due.pop(folder)]
@@ -111,7 +111,7 @@ class ClientStage:
 
 
 def _task(settings: ClientSettings, broker: Broker, listed: Sequence[tuple[str, LogFile]]) -> BrokerTask | None:
-    """The files of a broker to read; None if there is none."""
+    """The task of a broker; None if nothing is due. Files that are no longer listed are removed from `broker.files`."""
     judging, now = settings.judging, settings.now
     since = now - judging.window_ms - _KEPT_LONGER
     files, stored = broker.files, broker.stored
@@ -137,6 +137,7 @@ def _task(settings: ClientSettings, broker: Broker, listed: Sequence[tuple[str, 
 
 
 def _is_gone(broker: int, name: str, listed: Mapping[str, int], since: int) -> bool:
+    """True if a scrape that is not too old is not listed. name: of its file."""
     scrape = scrape_name(broker, name)
     return name not in listed and scrape is not None and scrape.time >= since
 

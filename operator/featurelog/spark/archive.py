@@ -2,7 +2,7 @@
 
 It decides which packages are in the zip. Called when Spark is first used. Workers import from the zip first, whatever
 is installed there, so that all of them make the tables that the driver would make. Neither kraftlog nor any library is
-in it: workers must have kraftlog with its dependencies, and may have msgspec.
+in the zip: workers must have kraftlog with its dependencies, and msgspec.
 """
 
 from __future__ import annotations

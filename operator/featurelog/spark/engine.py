@@ -1,6 +1,6 @@
 """Runs tasks and other work on Spark, by the functions of `featurelog.engine` that one core also runs.
 
-What it decides: which tasks are bundled, and the order in which bundles begin. Called by a run. The result of a task is
+What it decides: which tasks are bundled, and the order in which bundles begin. The result of a task is
 small: rows go from the worker to a file, never through the driver. If Spark runs a task twice, a file is left over that
 no commit names.
 

@@ -14,7 +14,7 @@ Options:
     path     folder or URI with `<cluster>/<broker>/*`: request logs and reduced ones, by their names as in `reading`
     mode     PERMISSIVE (default): lines that cannot be parsed, and files that cannot be read to their end, make a row
              with their number, and the reason. DROPMALFORMED: they are left out. FAILFAST: they end the query
-    piece    bytes of a file that a partition has at least; default 128 MiB, as Spark reads text
+    piece    bytes of a large file that a partition has, at least; default 128 MiB, as Spark reads text
 """
 
 from __future__ import annotations

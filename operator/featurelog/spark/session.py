@@ -39,8 +39,8 @@ def settings(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def session(master: str, overrides: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Context with a session, which is stopped at the end. What its JVM writes goes to a file instead of the terminal;
-    the file is kept if there was an error, which then names it. Raises EngineError.
+    """Context with a session, which is stopped at the end. What its JVM writes goes to a file instead of the terminal.
+    The file is kept if an EngineError ends the context, and the error names it. Raises EngineError.
 
     `featurelog.java` checks for a Java before PySpark is imported, so this module does not.
     """

@@ -7,7 +7,8 @@ written, and there is no ledger: each query reads all files that are there.
     path     the folder or URI of inputs, as in `layout`
     mode     PERMISSIVE (default): damage is a row. DROPMALFORMED: it is left out. FAILFAST: it ends the query
     redact   true (default): no secrets, and no bytes of what could not be decoded
-    piece    bytes of a file that a partition has at least; default 16 MiB, and no file is more than `MOST_RANGES`
+    piece    bytes of a large file that a partition has at least; default 16 MiB, or an eighth of the file if that is
+             more (`MOST_RANGES`)
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from kraftlog.arrow import LOG, SNAPSHOT
 
 NAME = "kafka_metadata"
 MOST_RANGES = 8
-"""Most partitions of a file: to find the beginning of its partition, a worker surveys all of the file before it."""
+"""Most partitions of a file, without the option `piece`. To find the beginning of its partition, a worker surveys all
+of the file before it.
+"""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 _TYPES = {
@@ -60,7 +63,7 @@ Condition = tuple[str, str, Any]
 
 
 class OptionError(Exception):
-    """An unknown option, or an invalid value."""
+    """The option `path` is missing, or the mode is invalid."""
 
 
 def checked(source: str, options: Mapping[str, str]) -> tuple[dict[str, str], str, str]:

@@ -2,7 +2,7 @@
 
 Its rows are also what the pipeline keeps of scrapes. So a scrape becomes rows and is restored from them here. What it
 decides: of each day and process, the first and the last scrape stay, and those at which other counters begin to grow.
-A use of a version keeps its dates but for a part of a day. Called by `clients.reading`.
+So the dates of the use of a version change by less than a day.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoint of a cluster: what was found in its log up to an offset, so that the next run reads only what is behind.
+"""Checkpoint of a cluster: what was found in its log up to an offset, so that the next run reads only what follows.
 
     checkpoint = Checkpoint.load(data)         # of the last run, or None
     recorder = Recorder(...)                   # `merging` chooses an offset; each step saves its state there
@@ -50,7 +50,7 @@ a snapshot of them may still be written.
 LIVE_MS = 24 * 60 * 60 * 1000
 """A copy whose last record is older than this, by the newest one, is not waited for: its node may be gone."""
 _MOST_BYTES = 256 * 1024 * 1024
-"""Largest checkpoint; a larger one would take longer to read than it saves."""
+"""Bytes of the largest checkpoint; a larger one would take longer to read than it saves."""
 _MOST_UNKNOWN = 10_000
 """Most rows of records that were not decoded in a checkpoint; a log with more is read again each time."""
 
@@ -141,7 +141,7 @@ class Checkpoint:
         first = bisect_left(starts, len(saved.below))  # of the parts behind all in `below`
         is_merged = former.parts != saved.parts or starts[first] != len(saved.below)
         is_ascending = scan.is_in_order and all(span.end <= after.begin for span, after in pairwise(scan.spans))
-        # Parts that were merged with them are behind them, and so behind `end` if they reached it.
+        # Parts that were merged with parts in `below` lie behind these, and so behind `end` if these reached it.
         if is_merged and not (saved.is_cut and is_ascending):
             raise OutdatedError(f"{_name(key)} may have new records below offset {self.end}")
         new = scan.parts[first - len(former.parts) :]
@@ -171,7 +171,7 @@ class Recorder:
     _states: dict[str, bytes] = field(default_factory=dict)
 
     def is_due(self, step: str, offset: int) -> bool:
-        """Tell whether a step that is about to take what begins at this offset has to save its state before."""
+        """True if a step must save its state before it goes on with the records from this offset on."""
         return self.end is not None and offset >= self.end and step not in self._states
 
     def save(self, step: str, state: object) -> None:
@@ -190,8 +190,8 @@ class Recorder:
 
 
 def offset_for(scans: Sequence[Scan], above: int, settled_ms: int = SETTLED_MS) -> int | None:
-    """The offset for a checkpoint above this one: the end of the newest snapshot below which nothing is expected to
-    change any more. None: there is none, or the copies are not in order.
+    """The offset of the next checkpoint, which is higher than `above`: the end of the newest snapshot below which
+    nothing is expected to change any more. None: there is none, or the copies are not in order.
     """
     if not all(scan.is_in_order and _is_ascending(scan) and all(_ids(scan.source)) for scan in scans):
         return None
@@ -301,8 +301,9 @@ _OTHERS = {
 
 class _Reader(pickle.Unpickler):
     """Makes values of dataclasses and named tuples of the log and of the tables, and of the types in `_OTHERS`. Pickled
-    bytes can name any function of any module, and whoever can write to the output could run it here. A module of the
-    log also has what it imports, such as `attrgetter`, and by a name with dots whatever that module imports.
+    bytes can name any function of any module, and whoever can write to the output could run it here. A module of
+    the log also has the names that it imports, such as `attrgetter`; a name with dots reaches what another module
+    imports.
     """
 
     def find_class(self, module: str, name: str) -> Any:

@@ -3,7 +3,7 @@
 Its rows are also what the pipeline keeps of request logs. So a row has all that a reduced log has (`client_files`), and
 an hour of a broker becomes rows and is restored from them here. What it decides: no line of a log counts twice. Several
 logs of one hour may be copies, or a log and a part of it; `merge_hours` decides which counts stay, as in `clients
-check`. Called by `clients.reading`.
+check`.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def rows_of(cluster: str, sections: Iterable[SectionFile]) -> pa.Table:
 
 
 def _bounded(hour: ReducedHour, room: int) -> ReducedHour:
-    """The hour with the counts of at most so many senders, those with the most requests; of others the versions stay.
-    A version has the larger one of two numbers of requests without a sender: they may be the same requests.
+    """The hour with the counts of at most `room` senders, those with the most requests. Of the others, the versions
+    stay without a sender. If a version has two such counts, the larger one stays: both may be of the same requests.
     """
     if len(hour.counts) <= room:
         return hour

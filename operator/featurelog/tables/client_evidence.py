@@ -56,7 +56,7 @@ class ClientJudging:
 class ClusterClients:
     """Evidence and verdicts of a cluster. checks: by release, in the order of the parameters.
     doubts: (kind, text) of facts that prevent the verdict `ready`. latest: window up to the latest evidence; its uses
-    are those of the senders.
+    are those of the senders. all_refuse: all registered brokers refuse removed versions.
     """
 
     window: EvidenceWindow
@@ -69,7 +69,7 @@ class ClusterClients:
 
 
 def judged(history: History, evidence: ClientEvidence, judging: ClientJudging, at_ms: int) -> ClusterClients:
-    """Judge the clients of a cluster for each release. at_ms: no evidence is of a later time."""
+    """Judge the clients of a cluster for each release. at_ms: time of the run."""
     scrapes = tuple(scrape for rows in evidence.counters for scrape in scrapes_of(rows()))
     logged = _summed(evidence.usage)
     last_scrape, last_record = max((scrape.time for scrape in scrapes), default=0), history.end_ms or 0
@@ -132,8 +132,8 @@ def _uses(logged: pa.Table, window: EvidenceWindow) -> Iterator[LoggedUse]:
 def _registered(
     history: History, window: EvidenceWindow
 ) -> tuple[BrokerRegistry | None, bool, Sequence[tuple[str, str]]]:
-    """(the registered brokers, True if all refuse removed versions, doubts about them). Not known if there is a
-    doubt.
+    """(the registered brokers, True if all refuse removed versions, doubts about them). With a doubt: (None, False,
+    doubts).
     """
     doubts = [*history.cluster.doubts, *((doubt.kind, doubt.text) for doubt in history.doubts)]
     doubts += coverage(coverage_of(history))

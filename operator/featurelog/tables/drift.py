@@ -1,6 +1,7 @@
 """The table `drift`: compares the finalized levels with the desired ones in KafkaFeatures documents.
 
-Drift is Unknown without a document that names the cluster by its id, and if the levels are in doubt.
+Drift is Unknown unless exactly one document names the cluster by its id, the document is valid, and the levels are not
+in doubt.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Inputs of the tables of a cluster: the rows of each file of its nodes' logs, and facts from files beside the logs.
 
 The caller (a run, a worker, a test) provides functions that read the rows; nothing here opens a file. `clusters_of`
-decides which copies are of one cluster: never merely those in one folder.
+decides which copies are of one cluster: those of one folder, unless they name several clusters.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class NodeCopy:
     """A copy of one node's log.
 
     cluster, node: names of folders. cluster_id: in meta.properties; None: not there. files: of the log.
-    unused: (file, reason) of files that belong to no log. voters: of a static quorum, in quorum-state; None: not there.
+    unused: (file, reason) of files that are not read. voters: of a static quorum, in quorum-state; None: not there.
     node_id: in meta.properties; None: not there. vote: epoch, candidate and the candidate's directory, in quorum-state;
     None: no vote.
     """

@@ -1,7 +1,7 @@
 """The table `rejected_requests`: requests that brokers of Kafka 4.x refused, and clients that may have sent them.
 
-The pipeline keeps the refused connections of each broker (`REFUSED`), as a connection is in several lines and logs.
-`core/clients/rejections.py` counts them and looks for the clients. Called by `client_tables` and `clients.reading`.
+The pipeline keeps the refused connections of each broker (`REFUSED`), as several lines and logs may name
+one connection. `core/clients/rejections.py` counts them and looks for the clients.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment, Strip
 
 BETWEEN_ROLLS_MS = 15 * 60 * 1000
-"""Milliseconds between absences that belong to one roll, at most."""
+"""Most milliseconds between absences of one roll; after more, another roll begins."""
 
 TABLE = Table(
     "rolls",

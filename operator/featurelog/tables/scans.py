@@ -77,8 +77,9 @@ class PartScan(NamedTuple):
 class Former(NamedTuple):
     """The first parts of a file, as an earlier run scanned them.
 
-    parts: ids of these parts. below: ids, as they were read, of all parts with rows that a checkpoint covers, these
-    among them. is_cut: others among them also have rows that it does not cover.
+    parts: ids of these parts. below: ids, as they were read, of all parts with rows that a checkpoint covers; it
+    begins with those of `parts`. is_cut: `below` has further parts, which also have rows that the checkpoint does not
+    cover.
     losses: damage, by reason. unknown: rows of the records that were not decoded. epoch: highest one; -1: none.
     incomplete, written_at: as in `Scan`.
     """

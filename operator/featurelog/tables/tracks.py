@@ -1,7 +1,7 @@
 """Periods of values: each version of a value, and the records with which it began and ended.
 
 `walk` fills the tracks of a `History` in the order of the log, and the tables are made of them. A version ends where
-the next version of its key begins.
+its key gets another value, or none.
 """
 
 from __future__ import annotations

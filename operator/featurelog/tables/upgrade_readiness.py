@@ -5,7 +5,7 @@ broker and controller, running or not, must support the level, and from metadata
 must be registered. The verdict is `unknown` if the state is in doubt, if it rests on a record that may not be
 committed, or if copies of too few nodes were read (`coverage`). Removing, truncating or repeating inputs never makes a
 verdict `ready`: missing records cause a doubt, or an earlier end of the log, which is too old after `valid_for_ms`. One
-loss leaves no trace: that of the newest records, if only one copy had them. It never overrules a live check.
+loss leaves no trace: that of the newest records, if only one copy had them. The operator does not read this table.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """Parameters. at_ms: time of the verdict. valid_for_ms: most age of a log. fenced_for_ms: see `kraftlog.ghosts`.
+    """Parameters. at_ms: time of the verdict. valid_for_ms: largest age of a log. fenced_for_ms: see `kraftlog.ghosts`.
     clients: None: clients are not judged.
     """
 

@@ -1,7 +1,7 @@
 """Makes the `History` of a cluster from the rows of its metadata logs, in one walk over all records and snapshots.
 
 It decides when records take effect (those of a metadata transaction at its End, KIP-868), what a snapshot proves, and
-which doubts remain at the end. The next complete snapshot ends all doubts, because it contains the whole state.
+which doubts remain at the end. The next complete snapshot ends all earlier doubts, because it contains the whole state.
 `kraftlog.rules` defines what each record changes in the state; `impossible.py` finds the records at which Kafka would
 stop. Called by `tables_of`.
 """

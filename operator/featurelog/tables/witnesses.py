@@ -31,7 +31,7 @@ Fewer of them may come from files that were lost on the way.
 NO_DIRECTORY = {"", "AAAAAAAAAAAAAAAAAAAAAA"}
 """Directory ids of a vote that names no directory: an empty one, and Kafka's zero id."""
 _MOST = 64
-"""Copies of voters up to which the largest set of different nodes is searched; with more, they are taken in order."""
+"""Most folders among which the largest set of different nodes is searched: the first ones by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Witnesses:
         return frozenset((folder, other)) in self.apart
 
     def most(self, folders: Iterable[str], voters: Collection[int] | None = None) -> tuple[str, ...]:
-        """The largest set of these folders that are surely of different nodes; if voters are given, of their folders
-        only. Fewer folders never give a larger set.
+        """The largest set of these folders that are surely of different nodes. If `voters` are given, only folders of
+        voters are in it.
         """
         identified = [folder for folder in sorted(folders) if self.ids.get(folder) is not None]
         candidates = [folder for folder in identified if voters is None or self.ids[folder] in voters]

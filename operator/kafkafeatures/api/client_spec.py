@@ -1,6 +1,6 @@
 """The part of a spec that asks for evidence about clients.
 
-Types as those of `api/spec.py`, which reads them; what each field means is written in the CRD.
+The types belong to those of `api/spec.py`. The CRD has the meaning of each field.
 """
 
 from typing import Annotated, Literal
@@ -43,9 +43,9 @@ def _days(value: object) -> int:
 
 
 class ClientEvidenceSpec(Struct, frozen=True, kw_only=True):
-    """Evidence of the API versions that clients use, and what rests on it. `target`: the release that they have to work
-    with; None: that of `features.releaseVersion`. `config_map_ref`: scrapes, if there is no Prometheus, and what names
-    the clients.
+    """Evidence of the API versions that clients use, and its effect on a roll. `target`: the release that clients have
+    to work with; None: that of `features.releaseVersion`. `config_map_ref`: scrapes, if there is no Prometheus, and
+    files that name the clients.
     """
 
     prometheus: PrometheusSpec | None = None

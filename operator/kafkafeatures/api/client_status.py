@@ -1,6 +1,6 @@
-"""The part of a status that reports evidence about clients, for people: decisions rest on what was read.
+"""The part of a status that reports evidence about clients, for people: decisions use the evidence itself.
 
-Types as those of `api/status.py`, which reads them; what each field means is written in the CRD.
+The types belong to those of `api/status.py`. The CRD has the meaning of each field.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ClientSender(StatusRecord, frozen=True, kw_only=True):
 
 
 class ClientsStatus(StatusRecord, frozen=True, kw_only=True):
-    """Evidence about clients, for people: decisions rest on what was read. `verdict`: a ClientVerdict."""
+    """Evidence about clients, for people: decisions use the evidence itself. `verdict`: a ClientVerdict."""
 
     KEY: ClassVar[tuple[str, ...]] = ("target",)
 

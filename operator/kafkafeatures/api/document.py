@@ -1,4 +1,4 @@
-"""Make types of a parsed document, or list every problem in it. Called by the stores of resources (`reconcile/`)."""
+"""Makes types of a parsed document, or lists every problem in it."""
 
 from __future__ import annotations
 

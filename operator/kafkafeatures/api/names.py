@@ -1,6 +1,4 @@
-"""Names that users write and other software reads, such as annotations and consents. Code imports them from here; only
-patterns of the schema and messages spell them out.
-"""
+"""Names that users write and other software reads, such as annotations and consents."""
 
 GROUP = "kafkafeatures.dev"
 VERSION = "v1alpha1"
@@ -37,7 +35,7 @@ DYNAMIC_QUORUM = "dynamic-quorum"
 SINGLE_REPLICA_TOPICS = "single-replica-topics"
 """The consent to a roll in which topics become unavailable while a broker restarts, such as those with one replica."""
 QUORUM_OF_ONE = "quorum-of-one"
-"""The consent to a restart of the only controller: without it the cluster has no quorum."""
+"""The consent to a restart of the only controller: while it restarts, the cluster has no quorum."""
 CLIENT_BREAKS = "client-breaks"
 """The consent to a roll that breaks clients of one API version, which stands behind it: `client-breaks:Produce:2`."""
 ZK_FINALIZE = "zk-finalize"

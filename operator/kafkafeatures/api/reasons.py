@@ -1,7 +1,7 @@
 """Conditions, reasons, verdicts of plans, and kinds of blockers: closed lists.
 
-Decisions and blockers refer to these members, and `core/report/status.py` puts them into a status; no other name is
-ever used. The row of a reason is also its row of docs/reference/reasons.md and the head of its runbook.
+Decisions and blockers refer to these members, and `core/report/status.py` puts them into a status. The row of a
+reason is also its row of docs/reference/reasons.md and the head of its runbook.
 """
 
 from __future__ import annotations

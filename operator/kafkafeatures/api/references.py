@@ -1,6 +1,6 @@
 """References of a document to Secrets and ConfigMaps of its namespace: TLS, logins and tokens.
 
-Types as those of `api/spec.py`, which reads them.
+The types belong to those of `api/spec.py`.
 """
 
 from msgspec import Struct

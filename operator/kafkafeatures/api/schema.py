@@ -1,8 +1,8 @@
 """Strict reading of a parsed YAML or JSON document into frozen Structs, with every problem reported at once.
 
-Called by `api/document.py`; `reconcile/file_store.py` writes with it. The types of the fields define what is allowed
-(`api/spec.py`); rules between fields are checked in `__post_init__`. No message repeats a value that could be a secret,
-as in fields in which people put a password by mistake.
+The types of the fields define what is allowed (`api/spec.py`); rules between fields are checked in
+`__post_init__`. No message repeats a value that could be a secret, such as one in a field in which people put a
+password by mistake.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parts of a status with the time since which a state lasts.
 
-Types as those of `api/status.py`, which reads them; what each field means is written in the CRD.
+The types belong to those of `api/status.py`. The CRD has the meaning of each field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class NodeSince(StatusRecord, frozen=True, kw_only=True):
 
 
 class NodesSince(StatusRecord, frozen=True, kw_only=True):
-    """A set of nodes, in the form of `core/facts/node_sets.py`, and since when the state is that of exactly these."""
+    """The nodes in the state that the field is about, in the form of `core/facts/node_sets.py`, and since when it is
+    exactly these.
+    """
 
     nodes: str
     since: Stamp

@@ -1,8 +1,7 @@
 """The spec of the resource as frozen types: everything that a user may write.
 
 `api/schema.py` reads documents by these types, so annotations must be evaluated at run time: this module has no
-`from __future__ import annotations`. The meaning of each field is in the schema, `crds/kafkafeatures.yaml`. There is no
-field without behaviour behind it.
+`from __future__ import annotations`. The meaning of each field is in the schema, `crds/kafkafeatures.yaml`.
 """
 
 import re
@@ -206,7 +205,7 @@ class Availability(StrEnum):
 
 
 class RolloutSpec(Struct, frozen=True, kw_only=True):
-    """Rules for restarts of nodes, if a driver restarts them; and `windows`, which hold changes of levels as well."""
+    """Rules for restarts of nodes, if a driver restarts them. `windows` limit changes of levels, too."""
 
     max_parallel: Annotated[int | str, _max_parallel] = 1
     availability: Literal["NoUnderReplicated", "RespectMinISR"] = "NoUnderReplicated"

@@ -182,7 +182,7 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
 
 
 class LogPosition(StatusRecord, frozen=True, kw_only=True):
-    """Position in the log up to which changes of levels are accounted for. `own`: later ones by the operator."""
+    """Position in the log up to which changes of levels are accounted for. `own`: later changes by the operator."""
 
     offset: int
     epoch: int
@@ -220,7 +220,7 @@ class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
 
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     """A roll. `done`: number of current nodes. `unconfirmed`: nodes whose pod is not certain. `behind`: live brokers
-    that are not in sync. `node_seconds`: average duration of a restart. `rounds`, `notes`: as they were at its start.
+    that are not in sync. `node_seconds`: average duration of a restart. `rounds`, `notes`: `RollLimits` at its start.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("id",)

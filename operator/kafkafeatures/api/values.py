@@ -1,7 +1,7 @@
 """`replace` for frozen Structs and for dataclasses, with field names that mypy checks.
 
-mypy checks field names only in calls of `dataclasses.replace`, but there for Structs too. So it is shown that function,
-while at run time the one below is called.
+mypy checks field names in calls of `dataclasses.replace` only, there also those of Structs. So mypy sees that function,
+and at run time the one below is called.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""`apply -f` on a real cluster: levels are raised and read back, and nothing else ever happens."""
+"""`apply -f` on a real cluster: levels are raised once and read back, also while nodes fail."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_levels_are_raised_and_verified_and_the_next_apply_sends_nothing(cluster
     }
     assert status["changeCount"] == 2
     assert [one["action"] for one in status["history"]] == ["metadata.version 21 -> 29", "group.version 0 -> 1"]
-    theirs = cluster.features()
-    assert (theirs["metadata.version"][2], theirs["group.version"][2]) == ("4.2-IV1", "1")
+    features = cluster.features()
+    assert (features["metadata.version"][2], features["group.version"][2]) == ("4.2-IV1", "1")
     assert feature_records(cluster) == before + 2
 
     state = document.with_suffix(".status.yaml")
@@ -86,7 +86,7 @@ def test_levels_are_raised_and_verified_and_the_next_apply_sends_nothing(cluster
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         ({"metadata.version": 99}, "no node supports metadata.version 99"),
         ({"metadata.version": 20}, "is a downgrade"),
@@ -98,13 +98,13 @@ def test_levels_are_raised_and_verified_and_the_next_apply_sends_nothing(cluster
     ],
 )
 def test_a_document_that_cannot_be_applied_is_refused_with_the_reason(
-    refusing: Cluster, tmp_path: Path, wanted: dict[str, int], said: str
+    refusing: Cluster, tmp_path: Path, wanted: dict[str, int], message: str
 ) -> None:
     before = feature_records(refusing)
     document = write_document(tmp_path / "levels.yaml", wanted, bootstrapServers=refusing.bootstrap_servers)
     done = run("apply", "-f", str(document), "-o", "json")
     assert done.returncode == 4, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     conditions = {c["type"]: c for c in json.loads(done.stdout)["status"]["conditions"]}
     assert conditions["Ready"]["status"] == "False"
@@ -114,6 +114,7 @@ def test_a_document_that_cannot_be_applied_is_refused_with_the_reason(
 
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with a broker of an old release, so that some levels cannot be raised."""
     folder = tmp_path_factory.mktemp("refusing")
     with Cluster(folder, NEWEST, release_version="3.9", controllers=1, brokers=2, versions={2: OLD}) as running:
         yield running
@@ -138,24 +139,24 @@ def test_a_live_old_broker_is_named_by_the_error_message_and_no_update_is_sent(
 
 @contextmanager
 def applying(document: Path, until: str) -> Iterator[list[str]]:
-    """`apply`, which waits: the body runs once it says `until`. It must end well."""
+    """`apply`, while it waits: the body runs once it prints `until`. It must exit with code 0 afterwards."""
     command = [*KAFKAFEATURES, "apply", "-f", str(document), "--timeout", "3m"]
-    said: list[str] = []
+    output: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        while not (said and until in said[-1]):
-            said.append(process.stderr.readline())
-            assert said[-1], said
-        yield said
-        said += process.stderr.readlines()
-        assert process.wait(60) == 0, said
+        while not (output and until in output[-1]):
+            output.append(process.stderr.readline())
+            assert output[-1], output
+        yield output
+        output += process.stderr.readlines()
+        assert process.wait(60) == 0, output
 
 
 def test_apply_waits_while_the_quorum_has_no_majority(cluster: Cluster, tmp_path: Path) -> None:
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 30}, bootstrapServers=cluster.bootstrap_servers
     )
-    # The leader among them: one that lost its followers sends what it is asked to, until it notices and resigns.
+    # The leader is one of the two: without followers it still accepts requests, until it notices and resigns.
     leader = cluster.nodes[cluster.leader()]
     other = next(node for node in cluster.controllers if node is not leader)
     for node in (leader, other):
@@ -179,7 +180,7 @@ def test_a_document_with_the_id_of_another_cluster_is_refused(refusing: Cluster,
 
 
 class AtTheUpdate:
-    """A recorder that does something once, just before the first real UpdateFeatures leaves."""
+    """A recorder of requests that calls `act` once, just before the first real UpdateFeatures is sent."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._act, self._done = act, False
@@ -198,13 +199,13 @@ class AtTheUpdate:
 
 
 async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpdate) -> list[Reconciliation]:
-    """The loop of the command, in process, so that the moment of the request can be caught."""
+    """The loop of `apply` in this process, so that the test can act at the moment of the request."""
     settings = ClusterSettings(
         bootstrap_servers=parse_addresses(cluster.bootstrap_servers, ""),
         bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers, ""),
         request_timeout=4.0,
     )
-    passes: list[Reconciliation] = []
+    reconciliations: list[Reconciliation] = []
     with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
         async with Client(settings, recorder=recorder, environment=SYSTEM) as client, asyncio.timeout(90):
             context = ReconcileContext(
@@ -215,10 +216,10 @@ async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpda
                 monotonic=SYSTEM.monotonic,
                 ages=Ages(SYSTEM.monotonic),
             )
-            while not passes or not isinstance(passes[-1].decision, Done):
-                passes.append(await reconcile(context, await context.store.read()))
-                await asyncio.sleep(passes[-1].requeue_after or 0.2)
-    return passes
+            while not reconciliations or not isinstance(reconciliations[-1].decision, Done):
+                reconciliations.append(await reconcile(context, await context.store.read()))
+                await asyncio.sleep(reconciliations[-1].requeue_after or 0.2)
+    return reconciliations
 
 
 def test_a_level_is_raised_once_though_the_leader_is_killed_between_request_and_answer(
@@ -231,24 +232,24 @@ def test_a_level_is_raised_once_though_the_leader_is_killed_between_request_and_
     standbys = [node for node in cluster.controllers if node is not leader]
 
     def kill_uncommitted() -> None:
-        # The leader appends the record, no other node is there to commit it, and it dies with it.
+        # The leader appends the record, which no other node can commit, and is killed before they run again.
         for node in standbys:
             node.freeze()
-        threading.Timer(1.0, die_with_it).start()
+        threading.Timer(1.0, kill_leader).start()
 
-    def die_with_it() -> None:
+    def kill_leader() -> None:
         leader.kill()
         for node in standbys:
             node.thaw()
 
     recorder = AtTheUpdate(kill_uncommitted)
-    passes = asyncio.run(apply_until_done(document, cluster, recorder))
-    assert passes[-1].status.change_count == 1
-    assert passes[-1].status.history[-1].result == "Applied"
-    assert not passes[-1].status.intents
+    reconciliations = asyncio.run(apply_until_done(document, cluster, recorder))
+    assert reconciliations[-1].status.change_count == 1
+    assert reconciliations[-1].status.history[-1].result == "Applied"
+    assert not reconciliations[-1].status.intents
     leader.start()
     assert levels(describe(cluster))["metadata.version"] == 31
-    assert 1 <= recorder.updates <= 2
+    assert 1 <= recorder.updates <= 2  # two if the record was lost with the leader
 
 
 def test_a_level_is_raised_once_though_the_leader_freezes_at_the_request(cluster: Cluster, tmp_path: Path) -> None:
@@ -257,11 +258,11 @@ def test_a_level_is_raised_once_though_the_leader_freezes_at_the_request(cluster
     )
     leader = cluster.nodes[cluster.leader()]
     recorder = AtTheUpdate(leader.freeze)
-    passes = asyncio.run(apply_until_done(document, cluster, recorder))
-    assert passes[-1].status.change_count == 1
+    reconciliations = asyncio.run(apply_until_done(document, cluster, recorder))
+    assert reconciliations[-1].status.change_count == 1
     new = cluster.leader(other_than=leader.id)
     leader.thaw()
-    # The old leader wakes up with the request in its hands; it must have been too late, or have changed nothing more.
+    # When it thaws, the old leader still has the request. It must not change a level any more.
     wait_until(
         "the old leader follows the new one",
         lambda: active(cluster, servers=False, controllers=True) == new,
@@ -274,7 +275,7 @@ def test_a_level_is_raised_once_though_the_leader_freezes_at_the_request(cluster
 def test_the_status_is_not_in_sync_while_all_controllers_are_killed_and_again_after_their_start(
     cluster: Cluster, tmp_path: Path, named: str
 ) -> None:
-    """The brokers live on, answer, and all show the level that is desired."""
+    """The brokers run and answer, and all of them show the level that is desired."""
     reached = levels(describe(cluster))["metadata.version"]
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": reached}, bootstrapServers=cluster.bootstrap_servers
@@ -299,7 +300,7 @@ def test_the_status_is_not_in_sync_while_all_controllers_are_killed_and_again_af
 
 
 async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[str, str]:
-    """Status and reason of Ready, as `apply` and the operator come to it."""
+    """Status and reason of Ready after one reconciliation."""
     with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
         async with Client(settings, environment=SYSTEM) as client:
             context = ReconcileContext(
@@ -317,7 +318,7 @@ async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[st
 
 
 def test_apply_waits_while_an_old_broker_is_upgraded(refusing: Cluster, tmp_path: Path) -> None:
-    """After it there is nothing left that refuses."""
+    """The last test of this cluster: afterwards no node of it is old."""
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=refusing.bootstrap_servers
     )

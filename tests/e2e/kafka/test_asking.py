@@ -1,4 +1,4 @@
-"""Real nodes: everybody is found and asked from either side, answers are bounded when nodes are gone, levels move."""
+"""Real nodes are found and probed from brokers and from controllers, and levels are raised through either."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def settings(
     )
 
 
-async def surveyed(config: ClusterSettings) -> tuple[ClusterProbe, float]:
+async def probed(config: ClusterSettings) -> tuple[ClusterProbe, float]:
+    """A probe of the cluster, and how many seconds it took."""
     began = time.monotonic()
     async with Pool(config, environment=SYSTEM) as pool:
         result = await probe_cluster(pool)
@@ -58,6 +59,7 @@ async def surveyed(config: ClusterSettings) -> tuple[ClusterProbe, float]:
 
 
 def answering(result: ClusterProbe, role: Role) -> set[int | None]:
+    """The ids of the nodes that answered in this role."""
     return {n.id for n in result.nodes if n.role is role and isinstance(n.answer, NodeAnswer)}
 
 
@@ -73,10 +75,10 @@ async def test_every_node_proves_its_id_and_no_node_proves_another_id(cluster: C
     }
     of_another = replace(first, nodes=tuple(replace(one, id=(one.id or 0) + 1) for one in first.nodes))
     async with Pool(settings(cluster), environment=SYSTEM) as pool:
-        nobody = await Identities(pool).prove(
+        unproved = await Identities(pool).prove(
             of_another, Failure(FailureKind.NOT_ASKED, "", ""), frozenset({"node.id"})
         )
-    assert {one.proved_at for one in nobody.nodes} == {""}
+    assert {one.proved_at for one in unproved.nodes} == {""}
 
 
 async def test_every_node_reports_its_own_settings_and_their_sources(cluster: Cluster) -> None:
@@ -99,7 +101,7 @@ async def test_every_node_is_probed_where_only_brokers_are_named(cluster: Cluste
     config = settings(cluster, controllers=given == "both")
     if given == "one broker":
         config = replace(config, bootstrap_servers=config.bootstrap_servers[:1])
-    result, took = await surveyed(config)
+    result, took = await probed(config)
     print(f"{cluster.version} {given}: {took:.3f} s")
     assert result.cluster_id == cluster.cluster_id
     assert answering(result, Role.BROKER) == BROKERS
@@ -119,7 +121,7 @@ async def test_every_node_is_probed_where_only_brokers_are_named(cluster: Cluste
 async def test_every_controller_is_probed_where_one_controller_is_named(cluster: Cluster) -> None:
     config = settings(cluster, servers=False)
     for address in config.bootstrap_controllers:
-        result, _ = await surveyed(replace(config, bootstrap_controllers=(address,)))
+        result, _ = await probed(replace(config, bootstrap_controllers=(address,)))
         assert result.cluster_id == cluster.cluster_id
         assert answering(result, Role.CONTROLLER) == CONTROLLERS
         assert answering(result, Role.BROKER) == set()
@@ -130,7 +132,7 @@ async def test_every_controller_is_probed_where_one_controller_is_named(cluster:
 
 async def test_addresses_under_the_wrong_kind_are_reported(cluster: Cluster) -> None:
     right = settings(cluster)
-    result, _ = await surveyed(
+    result, _ = await probed(
         replace(right, bootstrap_servers=right.bootstrap_controllers, bootstrap_controllers=right.bootstrap_servers)
     )
     assert isinstance(result.brokers, Failure)
@@ -188,31 +190,35 @@ async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Clu
         if through == "a broker":
             way = replace(way, controller=None)
         before = answer.finalized["metadata.version"]
-        change = UpdateFeature("metadata.version", before, before + 1)  # two steps are there: one for each way
+        change = UpdateFeature(
+            "metadata.version", before, before + 1
+        )  # there are two levels to raise: one for each parameter
         assert change.to_level in answer.supported["metadata.version"]
         assert await validate(pool, way, (change,)) == DryRunAccepted()
-        assert await validate(pool, way, (replace(change, to_level=before),)) == DryRunAccepted()  # of what is there
-        before_it = await probe_node(pool, *_stop(result, Role.BROKER))
-        assert isinstance(before_it, NodeAnswer)
-        assert before_it.finalized == answer.finalized
+        assert (
+            await validate(pool, way, (replace(change, to_level=before),)) == DryRunAccepted()
+        )  # the level that it has
+        of_a_broker = await probe_node(pool, *_address_of(result, Role.BROKER))
+        assert isinstance(of_a_broker, NodeAnswer)
+        assert of_a_broker.finalized == answer.finalized
         assert await update_feature(pool, way, change) == Applied()
         for node in result.nodes:
-            await _shows(pool, Address(node.host, node.port), node.role, change)
+            await _wait_for_level(pool, Address(node.host, node.port), node.role, change)
 
 
-def _stop(result: ClusterProbe, role: Role) -> tuple[Address, Role]:
+def _address_of(result: ClusterProbe, role: Role) -> tuple[Address, Role]:
     node = next(n for n in result.nodes if n.role is role)
     return Address(node.host, node.port), role
 
 
-async def _shows(pool: Pool, address: Address, role: Role, change: UpdateFeature) -> None:
+async def _wait_for_level(pool: Pool, address: Address, role: Role, change: UpdateFeature) -> None:
     deadline = time.monotonic() + 10
-    seen: Any = None
+    answer: Any = None
     while time.monotonic() < deadline:
-        seen = await probe_node(pool, address, role)
-        if not isinstance(seen, Failure) and seen.finalized[change.feature] == change.to_level:
+        answer = await probe_node(pool, address, role)
+        if not isinstance(answer, Failure) and answer.finalized[change.feature] == change.to_level:
             return
-    raise AssertionError(f"{address} shows {seen}")
+    raise AssertionError(f"{address} shows {answer}")
 
 
 # --- combined ---
@@ -220,11 +226,11 @@ async def _shows(pool: Pool, address: Address, role: Role, change: UpdateFeature
 
 @pytest.mark.parametrize("through", ["brokers", "controllers"])
 async def test_describe_quorum_shows_whether_a_majority_follows_the_leader(cluster: Cluster, through: str) -> None:
-    """Where the metadata log may not be read, this is what tells a leader from one that was cut off."""
+    """Without the right to read the metadata log, only this shows that the leader was cut off from its followers."""
     config = settings(cluster, servers=through == "brokers", controllers=through == "controllers", timeout=2.0)
 
     async def followed() -> bool:
-        result, _ = await surveyed(config)
+        result, _ = await probed(config)
         return isinstance(result.quorum, QuorumAnswer) and result.quorum.has_majority
 
     assert all([await followed() for _ in range(20)])
@@ -246,10 +252,10 @@ async def test_describe_quorum_shows_whether_a_majority_follows_the_leader(clust
 
 
 async def test_combined_nodes_of_a_dynamic_quorum_are_probed_on_both_listeners(combined: Cluster) -> None:
-    result, took = await surveyed(settings(combined, controllers=False))
+    result, took = await probed(settings(combined, controllers=False))
     print(f"{NEWEST} combined: {took:.3f} s")
     assert answering(result, Role.BROKER) == {1, 2, 3}
     assert answering(result, Role.CONTROLLER) == {1, 2, 3}
     assert len({(n.host, n.port) for n in result.nodes}) == 6
-    again, _ = await surveyed(settings(combined, servers=False))
-    assert answering(again, Role.CONTROLLER) == {1, 2, 3}
+    from_controllers, _ = await probed(settings(combined, servers=False))
+    assert answering(from_controllers, Role.CONTROLLER) == {1, 2, 3}

@@ -1,7 +1,7 @@
-"""What bad input gets: one line that says what, where and what to do, the right exit code, never a wait without end.
+"""Bad input gives one line of error, which names the problem, the place and the remedy, and the right exit code.
 
-Real nodes where a node is asked; small sockets where something else than Kafka answers. Everything goes through the
-shipped command line.
+No command waits without end. Real nodes answer, or small sockets that do not speak Kafka. All commands are run as
+processes.
 """
 
 from __future__ import annotations
@@ -32,42 +32,42 @@ TIMEOUT = "5"
 """Seconds for one request (--request-timeout)."""
 
 
-def one_line(done: subprocess.CompletedProcess[str], code: int, *said: str) -> None:
-    """What holds for every failure."""
+def assert_one_line(done: subprocess.CompletedProcess[str], code: int, *message: str) -> None:
+    """Assert what holds for every failure: one line on stderr with these words, this exit code, and no secret."""
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("kafkafeatures: ")
     assert done.stderr.count("\n") == 1, done.stderr
-    for word in said:
+    for word in message:
         assert word in done.stderr
     for secret in (*USERS.values(), "wrong-77aa", "PRIVATE KEY"):
         assert secret not in done.stderr
 
 
 def ask(*words: str) -> subprocess.CompletedProcess[str]:
-    """`describe`, which must end within a few request timeouts whatever happens."""
+    """Run `describe`, which must end within a few request timeouts in any case."""
     return run("describe", *words, "--request-timeout", TIMEOUT, timeout=40)
 
 
 def ask_patiently(*words: str) -> subprocess.CompletedProcess[str]:
-    """`describe` of a node that answers: the first handshakes of a JVM take seconds on a busy machine."""
+    """Run `describe` with a longer timeout: the first handshakes of a JVM take seconds on a busy machine."""
     return run("describe", *words, "--request-timeout", "10", timeout=60)
 
 
-# --- who answers there is not Kafka ---
+# --- a server that is not Kafka ---
 
 
 @contextlib.contextmanager
 def answering(first: bytes) -> Iterator[str]:
-    """Something that reads the first request, says `first` and closes; with nothing to say it stays silent and open."""
+    """A server that reads a request, answers with `first` and closes. If `first` is empty, it stays silent and open."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        kept = []
+        connections = []
 
         def serve() -> None:
             with contextlib.suppress(OSError):
                 while True:
                     connection, _ = server.accept()
-                    kept.append(connection)
+                    connections.append(connection)
                     if first:
                         connection.recv(65536)
                         connection.sendall(first)
@@ -80,12 +80,12 @@ def answering(first: bytes) -> Iterator[str]:
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
-            for connection in kept:
+            for connection in connections:
                 connection.close()
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "message"),
     [
         (b"", "connected, but no answer within 5 s; the process may hang, or this is not Kafka, or it speaks TLS"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
@@ -99,27 +99,29 @@ def answering(first: bytes) -> Iterator[str]:
     ],
     ids=["silent", "http", "half a frame", "2 GiB", "tls", "ssh"],
 )
-def test_a_server_that_does_not_speak_kafka_is_one_line_of_error_with_exit_code_5(first: bytes, said: str) -> None:
+def test_a_server_that_does_not_speak_kafka_is_one_line_of_error_with_exit_code_5(first: bytes, message: str) -> None:
     with answering(first) as address:
-        one_line(ask("--bootstrap-server", address), 5, address, said)
+        assert_one_line(ask("--bootstrap-server", address), 5, address, message)
 
 
 def test_an_address_without_an_answer_is_one_line_of_error() -> None:
     address = f"127.0.0.1:{free_port()}"
-    one_line(
+    assert_one_line(
         ask("--bootstrap-server", address), 5, address, "connection refused; check host, port and that the node runs"
     )
 
 
 def test_an_unknown_host_name_is_one_line_of_error() -> None:
-    one_line(ask("--bootstrap-server", "kafka.invalid:9092"), 5, "kafka.invalid:9092", "the host name is not known")
+    assert_one_line(
+        ask("--bootstrap-server", "kafka.invalid:9092"), 5, "kafka.invalid:9092", "the host name is not known"
+    )
 
 
 # --- files and flags ---
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         ((), 64, "no cluster given; use --bootstrap-server or --bootstrap-controller"),
         (("--bootstrap-server", "kafka"), 64, "invalid address 'kafka': expected host:port"),
@@ -130,16 +132,16 @@ def test_an_unknown_host_name_is_one_line_of_error() -> None:
     ],
 )
 def test_flags_that_cannot_be_used_are_one_line_of_error_with_an_exit_code(
-    words: tuple[str, ...], code: int, said: str
+    words: tuple[str, ...], code: int, message: str
 ) -> None:
     done = run("describe", *words)
     assert done.returncode == code
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "the file is empty; expected a KafkaFeatures document"),
         ("{", "line 1"),
@@ -147,13 +149,13 @@ def test_flags_that_cannot_be_used_are_one_line_of_error_with_an_exit_code(
         ("a: 1\n---\nb: 2", "document 2: apiVersion: required field is missing"),
     ],
 )
-def test_a_file_that_is_no_document_is_refused_with_its_path(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_no_document_is_refused_with_its_path(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "levels.yaml"
     path.write_text(text)
     done = run("apply", "-f", str(path))
     assert done.returncode == 4
     assert f"{path}: " in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == [path]
 
@@ -163,7 +165,7 @@ def test_a_trust_store_that_is_not_pem_is_refused_with_the_command_that_converts
     config = tmp_path / "client.properties"
     config.write_text(f"security.protocol=SSL\nssl.truststore.location={tmp_path / 'trust.jks'}\n")
     done = ask("--bootstrap-server", "127.0.0.1:1", "--config", str(config))
-    one_line(done, 4, "trust.jks is not PEM; convert it", "keytool")
+    assert_one_line(done, 4, "trust.jks is not PEM; convert it", "keytool")
 
 
 # --- a secured node ---
@@ -200,7 +202,9 @@ def test_a_login_that_fails_is_one_line_of_error_with_exit_code_4(
         sasl_jaas_config=login(user, password),
     )
     done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)
-    one_line(done, 4, secured.bootstrap_servers, "SCRAM-SHA-256: Authentication failed", "check user name and password")
+    assert_one_line(
+        done, 4, secured.bootstrap_servers, "SCRAM-SHA-256: Authentication failed", "check user name and password"
+    )
 
 
 def test_a_sasl_mechanism_that_the_node_does_not_offer_is_one_line_of_error(secured: Cluster, tmp_path: Path) -> None:
@@ -212,19 +216,19 @@ def test_a_sasl_mechanism_that_the_node_does_not_offer_is_one_line_of_error(secu
         sasl_jaas_config=login("alice", USERS["alice"]),
     )
     done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)
-    one_line(done, 4, "the node does not offer SCRAM-SHA-512; it offers SCRAM-SHA-256")
+    assert_one_line(done, 4, "the node does not offer SCRAM-SHA-512; it offers SCRAM-SHA-256")
 
 
 def test_a_plaintext_connection_to_a_tls_port_is_one_line_of_error(secured: Cluster) -> None:
     done = ask_patiently("--bootstrap-server", secured.bootstrap_servers)
-    one_line(done, 5, secured.bootstrap_servers, "TLS")
+    assert_one_line(done, 5, secured.bootstrap_servers, "TLS")
 
 
 def test_a_tls_connection_to_a_plaintext_port_is_one_line_of_error(secured: Cluster, tmp_path: Path) -> None:
     internal = f"127.0.0.1:{secured.brokers[0].ports[secured.internal]}"
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(secured.root / "ca.pem"))
     done = ask_patiently("--bootstrap-server", internal, *files)
-    one_line(done, 5, internal, "the node may not speak TLS on this port")
+    assert_one_line(done, 5, internal, "the node may not speak TLS on this port")
 
 
 def test_connecting_to_a_node_whose_ca_is_not_trusted_fails_with_one_line_that_names_the_remedy(
@@ -233,27 +237,30 @@ def test_connecting_to_a_node_whose_ca_is_not_trusted_fails_with_one_line_that_n
     (tmp_path / "other.pem").write_text(secured.certificates.other_ca)
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(tmp_path / "other.pem"))
     done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)
-    one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; configure the CA that signed it: ")
+    assert_one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; configure the CA that signed it: ")
 
 
 @pytest.mark.parametrize(
-    ("which", "said"),
+    ("which", "message"),
     [
         ("expired", "the certificate has expired; renew the certificate of the node"),
         ("wrong_host", "the certificate is for another"),
     ],
 )
-def test_a_node_with_a_wrong_certificate_is_one_line_of_error(tmp_path: Path, which: str, said: str) -> None:
+def test_a_node_with_a_wrong_certificate_is_one_line_of_error(tmp_path: Path, which: str, message: str) -> None:
     certificates = Certificates()
     with Cluster(
         tmp_path / "kafka", NEWEST, controllers=0, brokers=0, combined=1, kind="SSL", controller_kind="PLAINTEXT",
         certificates=certificates, node_certificate=getattr(certificates, which),
     ) as cluster:  # fmt: skip
         files = "--config", str(cluster.client_config())
-        one_line(
-            ask_patiently("--bootstrap-server", cluster.bootstrap_servers, *files), 5, cluster.bootstrap_servers, said
+        assert_one_line(
+            ask_patiently("--bootstrap-server", cluster.bootstrap_servers, *files),
+            5,
+            cluster.bootstrap_servers,
+            message,
         )
-        # What it does not believe of the node, it does not tell the node either: no level is moved.
+        # `apply` does not trust the node either, so it sends nothing.
         path = write_document(
             tmp_path / "levels.yaml", {"group.version": 1}, bootstrapServers=cluster.bootstrap_servers, tls={}
         )
@@ -266,10 +273,12 @@ def test_a_missing_client_certificate_is_one_line_of_error(borrow: Callable[[str
     cluster = borrow(f"secured {NEWEST}-SSL")
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
     done = ask_patiently("--bootstrap-server", cluster.bootstrap_servers, *files)
-    one_line(done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS): ")
+    assert_one_line(
+        done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS): "
+    )
 
 
-# --- a plaintext cluster that is not well ---
+# --- a plaintext cluster whose nodes fail ---
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +289,7 @@ def ailing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def swallowing() -> Iterator[str]:
-    """An address that lets nothing through: a listener whose queue is full drops every further SYN."""
+    """An address to which no connection succeeds: a listener whose queue is full drops every further SYN."""
     with socket.socket() as server, contextlib.ExitStack() as stack:
         server.bind(("127.0.0.1", 0))
         server.listen(0)
@@ -295,7 +304,7 @@ def test_describe_uses_the_other_addresses_where_the_first_one_swallows_packets(
     with swallowing() as dead:
         done = ask("--bootstrap-server", f"{dead},{ailing.bootstrap_servers}", "-o", "json")
         assert done.returncode == 0, done.stderr
-        one_line(
+        assert_one_line(
             ask("--bootstrap-server", dead), 5, dead, "no connection within 5 s; check address, route and firewall"
         )
 
@@ -307,15 +316,15 @@ def test_describe_reports_a_frozen_node_within_the_timeout_and_shows_all_other_n
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
         assert "broker 2" in done.stdout
-        assert "no answer within 5 s" in " ".join(done.stdout.split())  # however it was folded
+        assert "no answer within 5 s" in " ".join(done.stdout.split())  # the output may break the line anywhere
         only = ask("--bootstrap-server", f"127.0.0.1:{ailing.nodes[2].port}")
-        one_line(only, 5, f"127.0.0.1:{ailing.nodes[2].port}", "no answer within 5 s")
+        assert_one_line(only, 5, f"127.0.0.1:{ailing.nodes[2].port}", "no answer within 5 s")
     finally:
-        ailing.heal()  # also its registration: it was frozen for longer than its session lasts
+        ailing.heal()  # it must also register again: its session ended while it was frozen
 
 
 class KillAtTheQuestion:
-    """A recorder that kills a node when the first request for it is about to leave."""
+    """A recorder of requests that kills a node just before the first request to it is sent."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -341,7 +350,7 @@ async def test_a_node_killed_while_it_is_probed_is_reported_and_all_other_nodes_
     finally:
         ailing.heal()
     states = {one.id: one.state for one in observation.nodes}
-    assert states.pop(2) is NodeState.UNREACHABLE  # the controller has not missed it yet
+    assert states.pop(2) is NodeState.UNREACHABLE  # its session at the controller has not ended yet
     assert set(states.values()) == {NodeState.LIVE}
     (dead,) = [one for one in observation.nodes if one.id == 2]
     assert isinstance(dead.answer, Unknown)

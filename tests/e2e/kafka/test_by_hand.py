@@ -1,5 +1,6 @@
-"""The driver Manual on a real cluster: each node is asked for in its turn, restarted here, and waited for. And a soak
-there, which sees a node restart that no look met down.
+"""The driver Manual on a real cluster: it asks for each node in turn, the test restarts it, and the driver waits.
+
+And a soak on this cluster, which starts over if a node restarts between two reconciliations.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_roll_by_hand_restarts_controllers_with_the_leader_last_then_brokers_and_then_raises_the_level(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    one, other = (node.id for node in cluster.brokers)
-    hold_topic(cluster, "orders", {0: [one, other], 1: [other, one]})
+    first, second = (node.id for node in cluster.brokers)
+    hold_topic(cluster, "orders", {0: [first, second], 1: [second, first]})
     document = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -61,18 +62,18 @@ def test_a_roll_by_hand_restarts_controllers_with_the_leader_last_then_brokers_a
     command = [*KAFKAFEATURES, "apply", "-f", str(path), "--yes", "--timeout", "5m"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        told = []
+        output = []
         for line in process.stderr:
-            told.append(line)
-            found = ASKED_FOR.match(line.strip())
-            if found is None:
+            output.append(line)
+            request = ASKED_FOR.match(line.strip())
+            if request is None:
                 continue
-            node = cluster.nodes[int(found[1])]
+            node = cluster.nodes[int(request[1])]
             asked_for.append(node.id)
             leaders.append(cluster.leader())
             node.stop()
             node.start(NEWEST)
-        assert process.wait() == 0, "".join(told)
+        assert process.wait() == 0, "".join(output)
     controllers = {node.id for node in cluster.controllers}
     assert sorted(asked_for) == sorted(cluster.nodes)  # each once
     assert set(asked_for[:3]) == controllers
@@ -85,9 +86,9 @@ def test_a_roll_by_hand_restarts_controllers_with_the_leader_last_then_brokers_a
 def test_a_soak_restarts_when_a_node_was_killed_and_started_between_two_reconciliations(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """On the nodes that the test before left behind: all are of the newest release, and the level is an older one."""
-    where = {"bootstrapServers": cluster.bootstrap_servers, "bootstrapControllers": cluster.bootstrap_controllers}
-    document = write_document(tmp_path / "soak.yaml", {"metadata.version": 33}, **where)
+    """This test uses the nodes of the test before: all have the newest release, and the level is an older one."""
+    addresses = {"bootstrapServers": cluster.bootstrap_servers, "bootstrapControllers": cluster.bootstrap_controllers}
+    document = write_document(tmp_path / "soak.yaml", {"metadata.version": 33}, **addresses)
     content = yaml.safe_load(document.read_text())
     content["spec"]["features"]["finalizeAfter"] = "1h"
     document.write_text(yaml.safe_dump(content))
@@ -95,11 +96,12 @@ def test_a_soak_restarts_when_a_node_was_killed_and_started_between_two_reconcil
     follower = next(node for node in cluster.controllers if node.id != leader)
     broker = cluster.brokers[0]
 
-    async def looks() -> list[str]:
+    async def summaries() -> list[str]:
+        """The summary of each reconciliation: two at first, and two after each restart."""
         settings = ClusterSettings(
             parse_addresses(cluster.bootstrap_servers, ""), parse_addresses(cluster.bootstrap_controllers, "")
         )
-        said = []
+        results = []
         with FileStore(read_file(document), None) as store:
             async with Client(settings, environment=SYSTEM) as kafka:
                 context = ReconcileContext(
@@ -111,19 +113,19 @@ def test_a_soak_restarts_when_a_node_was_killed_and_started_between_two_reconcil
                     ages=Ages(SYSTEM.monotonic),
                 )
 
-                async def look() -> str:
+                async def reconcile_once() -> str:
                     last = await reconcile(context, await store.read())
                     return f"{summary_of(last)} since {last.status.soak_started_at}"
 
-                said += [await look(), await look()]
+                results += [await reconcile_once(), await reconcile_once()]
                 for node in (follower, broker):
                     node.kill()
                     node.start()
                     cluster.wait_ready()
-                    said += [await look(), await look()]
-        return said
+                    results += [await reconcile_once(), await reconcile_once()]
+        return results
 
-    first, quiet, controller, still, restarted, end = asyncio.run(looks())
+    first, quiet, controller, still, restarted, end = asyncio.run(summaries())
     assert first.startswith("Soaking: soaking: metadata.version 33")
     assert "started over" not in first
     assert quiet == first

@@ -1,4 +1,4 @@
-"""Rounds of a comparison, and the reading of many znodes: a real ZooKeeper, with what a metadata log would say."""
+"""The comparison with a metadata log, and the reading of many znodes: ZooKeeper is real, the log is made here."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ FILLED: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Kept:
-    """Znodes below a chroot of its own. `write`: what a controller would write, and the offset up to which."""
+class Znodes:
+    """Znodes below a chroot of their own, which the test writes as a controller would."""
 
     def __init__(self, client: KazooClient, chroot: str, connect: str) -> None:
         self._client, self._chroot = client, chroot
@@ -71,6 +71,7 @@ class Kept:
             self._client.create(self._chroot + path, data, makepath=True, **options)
 
     def written_up_to(self, offset: int) -> None:
+        """Write up to which offset of the metadata log the controller has written znodes."""
         self.write("/migration", {**FILLED["/migration"], "kraft_metadata_offset": offset})
 
 
@@ -81,21 +82,21 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 
 
 @pytest.fixture
-def kept(zookeeper: ZooKeeper, request: pytest.FixtureRequest) -> Iterator[Kept]:
+def znodes(zookeeper: ZooKeeper, request: pytest.FixtureRequest) -> Iterator[Znodes]:
     client = KazooClient(zookeeper.connect)
     client.start()
     try:
-        kept = Kept(client, f"/{request.node.name.replace('[', '-').replace(']', '')}", zookeeper.connect)
+        znodes = Znodes(client, f"/{request.node.name.replace('[', '-').replace(']', '')}", zookeeper.connect)
         for path, content in FILLED.items():
-            kept.write(path, content)
-        yield kept
+            znodes.write(path, content)
+        yield znodes
     finally:
         client.stop()
         client.close()
 
 
 def image(value: str = "5", *, more: int = 0, state: int = MIGRATING) -> Image:
-    """Five records, and so many more in which nothing changes."""
+    """The image after five records, and after `more` records that change nothing."""
     replay = Replay(sections=Section)
     values = [
         frame(table.ZK_MIGRATION_STATE, {"zkMigrationState": state}), topic(1, "t"), partition(1, 0, 1),
@@ -106,7 +107,7 @@ def image(value: str = "5", *, more: int = 0, state: int = MIGRATING) -> Image:
 
 
 class Scripted:
-    """A metadata log that says one thing after the other, and then the last."""
+    """A metadata log that gives one image after the other, and then always the last one."""
 
     def __init__(self, *images: Image | Failure) -> None:
         self._images = list(images)
@@ -114,14 +115,14 @@ class Scripted:
     async def image(self) -> Image | Failure:
         return self._images.pop(0) if len(self._images) > 1 else self._images[0]
 
-    def without_secrets(self, found: T) -> T:
-        return found
+    def without_secrets(self, result: T) -> T:
+        return result
 
 
 async def compared(
-    kept: Kept, *images: Image | Failure, waiting: Callable[[], None] = lambda: None, cluster: str = CLUSTER
+    znodes: Znodes, *images: Image | Failure, waiting: Callable[[], None] = lambda: None, cluster: str = CLUSTER
 ) -> tuple[Equality, float]:
-    """What came of it, and how many seconds were waited. `waiting`: done in each pause."""
+    """The result of a comparison, and how many seconds it waited. `waiting`: called in each pause."""
     passed = 0.0
 
     async def sleep(seconds: float) -> None:
@@ -133,80 +134,82 @@ async def compared(
         return sleep(seconds)
 
     environment = Environment(monotonic=lambda: passed, sleep=asleep)
-    return await compare(kept.ensemble, Scripted(*images), cluster, environment), passed
+    return await compare(znodes.ensemble, Scripted(*images), cluster, environment), passed
 
 
-async def test_metadata_that_is_equal_at_first_is_compared_in_one_round(kept: Kept) -> None:
-    assert await compared(kept, image()) == (Equal(5), 0.0)
+async def test_metadata_that_is_equal_at_first_is_compared_in_one_round(znodes: Znodes) -> None:
+    assert await compared(znodes, image()) == (Equal(5), 0.0)
 
 
-async def test_a_difference_is_reported_only_after_zookeeper_reached_the_offset_of_the_log(kept: Kept) -> None:
+async def test_a_difference_is_reported_only_after_zookeeper_reached_the_offset_of_the_log(znodes: Znodes) -> None:
     def written() -> None:
-        kept.write(RETENTION, retention("6"))
-        kept.written_up_to(9)
+        znodes.write(RETENTION, retention("6"))
+        znodes.written_up_to(9)
 
-    found, waited = await compared(kept, image("6"), image("6", more=5), waiting=written)
-    assert found == Equal(5)
+    result, waited = await compared(znodes, image("6"), image("6", more=5), waiting=written)
+    assert result == Equal(5)
     assert 0 < waited < CAUGHT_UP_WITHIN
 
 
-async def test_a_difference_that_remains_is_named_after_three_rounds(kept: Kept) -> None:
-    asked = [image("6"), *(image("6", more=more) for more in (1, 2, 3))]
-    found, _ = await compared(kept, *asked, waiting=lambda: kept.written_up_to(1000))
-    assert isinstance(found, Differs)
-    assert (found.offset, [str(one) for one in found.differences]) == (
+async def test_a_difference_that_remains_is_named_after_three_rounds(znodes: Znodes) -> None:
+    images = [image("6"), *(image("6", more=more) for more in (1, 2, 3))]
+    result, _ = await compared(znodes, *images, waiting=lambda: znodes.written_up_to(1000))
+    assert isinstance(result, Differs)
+    assert (result.offset, [str(one) for one in result.differences]) == (
         7,
         ["topic config t retention.ms: 5 in ZooKeeper, 6 in the metadata log"],
     )
 
 
-async def test_the_comparison_is_unknown_where_zookeeper_does_not_reach_the_offset_of_the_log(kept: Kept) -> None:
-    found, waited = await compared(kept, image("6"), image("6", more=5))
-    assert isinstance(found, Unknown)
-    assert (found.failure.kind, found.failure.location) == (FailureKind.STALE, "znode /migration")
-    assert "up to offset 4 of the metadata log" in found.failure.message
-    assert "had 9" in found.failure.message
+async def test_the_comparison_is_unknown_where_zookeeper_does_not_reach_the_offset_of_the_log(znodes: Znodes) -> None:
+    result, waited = await compared(znodes, image("6"), image("6", more=5))
+    assert isinstance(result, Unknown)
+    assert (result.failure.kind, result.failure.location) == (FailureKind.STALE, "znode /migration")
+    assert "up to offset 4 of the metadata log" in result.failure.message
+    assert "had 9" in result.failure.message
     assert waited >= CAUGHT_UP_WITHIN
 
 
-async def test_the_comparison_is_unknown_where_the_log_changes_a_znode_in_each_round(kept: Kept) -> None:
-    kept.written_up_to(1000)
-    found, _ = await compared(kept, *(image(str(number), more=number) for number in range(6, 10)))
-    assert isinstance(found, Unknown)
-    assert found.failure.message == f"1 znode changed while compared, in 3 rounds: {RETENTION}"
+async def test_the_comparison_is_unknown_where_the_log_changes_a_znode_in_each_round(znodes: Znodes) -> None:
+    znodes.written_up_to(1000)
+    result, _ = await compared(znodes, *(image(str(number), more=number) for number in range(6, 10)))
+    assert isinstance(result, Unknown)
+    assert result.failure.message == f"1 znode changed while compared, in 3 rounds: {RETENTION}"
 
 
 @pytest.mark.parametrize(
     ("state", "why"), [(FINALIZED, "no longer written to"), (2, "nothing was copied"), (0, "nothing")]
 )
-async def test_the_comparison_is_unknown_before_and_after_a_migration(kept: Kept, state: int, why: str) -> None:
-    found, _ = await compared(kept, image(state=state))
-    assert isinstance(found, Unknown)
-    assert why in found.failure.message
+async def test_the_comparison_is_unknown_before_and_after_a_migration(znodes: Znodes, state: int, why: str) -> None:
+    result, _ = await compared(znodes, image(state=state))
+    assert isinstance(result, Unknown)
+    assert why in result.failure.message
 
 
-async def test_the_comparison_is_unknown_without_the_log_and_with_the_ensemble_of_another_cluster(kept: Kept) -> None:
+async def test_the_comparison_is_unknown_without_the_log_and_with_the_ensemble_of_another_cluster(
+    znodes: Znodes,
+) -> None:
     failure = Failure(FailureKind.NO_LEADER, "metadata log", "no leader")
-    assert (await compared(kept, failure))[0] == Unknown(failure)
-    found, _ = await compared(kept, image(), cluster="another")
-    assert isinstance(found, Unknown)
-    assert found.failure.kind is FailureKind.WRONG_CLUSTER
-    kept.write("/cluster/id", b"{")
-    found, _ = await compared(kept, image())
-    assert isinstance(found, Unknown)
-    assert found.failure.location == "znode /cluster/id"
+    assert (await compared(znodes, failure))[0] == Unknown(failure)
+    result, _ = await compared(znodes, image(), cluster="another")
+    assert isinstance(result, Unknown)
+    assert result.failure.kind is FailureKind.WRONG_CLUSTER
+    znodes.write("/cluster/id", b"{")
+    result, _ = await compared(znodes, image())
+    assert isinstance(result, Unknown)
+    assert result.failure.location == "znode /cluster/id"
 
 
-async def test_the_comparison_is_unknown_and_names_a_znode_that_may_not_be_read(kept: Kept) -> None:
+async def test_the_comparison_is_unknown_and_names_a_znode_that_may_not_be_read(znodes: Znodes) -> None:
     acl = [make_digest_acl("kafka", "its-secret", all=True)]
-    kept.write("/config/users", b"")
-    kept.write("/config/users/alice", {"version": 1, "config": {}}, acl=acl)
-    found, _ = await compared(kept, image())
-    assert isinstance(found, Unknown)
-    assert (found.failure.kind, found.failure.location) == (FailureKind.AUTHORIZATION, "znode /config/users/alice")
+    znodes.write("/config/users", b"")
+    znodes.write("/config/users/alice", {"version": 1, "config": {}}, acl=acl)
+    result, _ = await compared(znodes, image())
+    assert isinstance(result, Unknown)
+    assert (result.failure.kind, result.failure.location) == (FailureKind.AUTHORIZATION, "znode /config/users/alice")
 
 
-async def test_a_dry_run_names_each_znode_that_the_copy_would_fail_at_or_lose(kept: Kept) -> None:
+async def test_a_dry_run_names_each_znode_that_the_copy_would_fail_at_or_lose(znodes: Znodes) -> None:
     wrong = {
         "/brokers/topics/old": {"version": 2, "partitions": {"0": [1]}},
         "/brokers/topics/t": {"version": 3, "topic_id": ID, "partitions": {"0": [1], "1": [7]}},
@@ -220,50 +223,50 @@ async def test_a_dry_run_names_each_znode_that_the_copy_would_fail_at_or_lose(ke
         "/config/topics/large": b"{" + b" " * 950_000,
     }  # fmt: skip
     for path, content in wrong.items():
-        kept.write(path, content)
-    found = await dry_run(kept.ensemble)
-    assert isinstance(found, Survey)
-    assert [one.path for one in found.findings] == [
+        znodes.write(path, content)
+    result = await dry_run(znodes.ensemble)
+    assert isinstance(result, Survey)
+    assert [one.path for one in result.findings] == [
         "/brokers/topics/old", "/brokers/topics/t/partitions/1/state", "/config/brokers/one", "/config/topics/large",
         "/config/topics/large", "/config/users/bob", "/config/users/bob/clients/c", "/kafka-acl/Other",
         "/kafka-acl/Topic/t",
     ]  # fmt: skip
-    assert found.assigned == {1: "t-0", 7: "t-1"}
+    assert result.assigned == {1: "t-0", 7: "t-1"}
 
 
 class Counting(Session):
-    """Counts how many reads are outstanding."""
+    """A session that counts how many reads are outstanding, at most and in total."""
 
     outstanding = most = total = 0
 
     def request_znode(self, path: str) -> IAsyncResult:
-        asked = super().request_znode(path)
+        result = super().request_znode(path)
         self.outstanding, self.total = self.outstanding + 1, self.total + 1
         self.most = max(self.most, self.outstanding)
-        asked.rawlink(self._done)
-        return asked
+        result.rawlink(self._done)
+        return result
 
     def _done(self, _: object) -> None:
         self.outstanding -= 1
 
 
-async def test_many_znodes_are_read_with_a_bounded_number_of_outstanding_requests(kept: Kept) -> None:
+async def test_many_znodes_are_read_with_a_bounded_number_of_outstanding_requests(znodes: Znodes) -> None:
     partitions = {str(number): [1] for number in range(1500)}
-    kept.write("/brokers/topics/wide", {"version": 3, "topic_id": ID[:-1] + "g", "partitions": partitions})
+    znodes.write("/brokers/topics/wide", {"version": 3, "topic_id": ID[:-1] + "g", "partitions": partitions})
     surveyor = Surveyor()
-    async with Counting(kept.ensemble) as session:
+    async with Counting(znodes.ensemble) as session:
         assert await read_copied(session, surveyor) is None
     assert MOST_OUTSTANDING // 2 < session.most <= MOST_OUTSTANDING
     assert session.total >= len(partitions)
     assert surveyor.survey.counts[Kind.PARTITION] == 1 + len(partitions)
 
 
-async def test_few_large_znodes_are_outstanding_at_once(kept: Kept) -> None:
+async def test_few_large_znodes_are_outstanding_at_once(znodes: Znodes) -> None:
     size = 700_000
     for number in range(80):
-        kept.write(f"/config/topics/large-{number}", {"version": 1, "config": {"a": "x" * size}})
+        znodes.write(f"/config/topics/large-{number}", {"version": 1, "config": {"a": "x" * size}})
     surveyor = Surveyor()
-    async with Counting(kept.ensemble) as session:
+    async with Counting(znodes.ensemble) as session:
         assert await read_copied(session, surveyor) is None
     assert session.most * size < 2 * MOST_BYTES
     assert surveyor.survey.counts[Kind.TOPIC_CONFIG] == 81
@@ -274,6 +277,6 @@ async def test_an_ensemble_that_is_killed_while_it_is_read_is_a_failure(tmp_path
         ensemble = Ensemble(*parse_connect(zookeeper.connect, "test"), timeout=1.0)
         async with Session(ensemble) as session:
             zookeeper.stop()
-            found = await read_copied(session, Surveyor())
-    assert isinstance(found, Failure)
-    assert found.kind in (FailureKind.TIMED_OUT, FailureKind.UNREACHABLE, FailureKind.DISCONNECTED)
+            result = await read_copied(session, Surveyor())
+    assert isinstance(result, Failure)
+    assert result.kind in (FailureKind.TIMED_OUT, FailureKind.UNREACHABLE, FailureKind.DISCONNECTED)

@@ -1,4 +1,4 @@
-"""The recorded answers are what real nodes say today: bytes against bytes, on four releases."""
+"""Real nodes of four releases still give the answers that were recorded, byte for byte."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_real_cluster_makes_the_changes_that_were_recorded(world: World, tmp_p
 def test_real_nodes_accept_and_refuse_the_cluster_and_node_names_that_were_recorded(
     borrow: Callable[[str], Cluster],
 ) -> None:
-    """Once controllers look at names as well, they are to be asked by name."""
+    """If this fails because controllers check names as well, requests to them can have names."""
     found = [(row.node, row.version, row.cluster, row.offset, row.code) for row in named(borrow(f"small {NEWEST}"))]
     assert found == [(row.node, row.version, row.cluster, row.offset, row.code) for row in names.recorded()]
 
 
 def raising(active: Node) -> tuple[int, str]:
-    """What raising kraft.version would bring."""
+    """Error code and message of the answer to a dry run that raises kraft.version."""
     answer = decode_response(57, 1, ask(active, RAISE_KRAFT))[1]
     return answer.error_code, answer.error_message or ""
 

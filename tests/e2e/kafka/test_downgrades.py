@@ -1,4 +1,4 @@
-"""What `undo` says of a raise, on real nodes: the table as recorded, and that a safe downgrade loses no metadata."""
+"""Downgrades on real nodes: they answer as recorded, and a downgrade that `undo` calls safe loses no metadata."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ from tests.e2e.rig.releases import NEWEST
 PROVED = [world for world in WORLDS.values() if SOAK or world.version == NEWEST]
 SCRAM_SINCE = 11  # metadata.version 3.5-IV2
 TOLD_SINCE = {"logDirs": 17, "cordonedLogDirs": 30}
-"""Fields of a registration that a broker tells of its own accord, once it sees that the level allows it: the first it
-registers anew for (BrokerRegistrationTracker), the second comes with its next heartbeat.
+"""Fields of a registration that a broker sends by itself once the level allows them, each with the lowest such level.
+
+For the first, it registers again (BrokerRegistrationTracker); the second is in its next heartbeat.
 """
 
 WRITTEN = {
     "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "CLIENT_QUOTA_RECORD", "ACCESS_CONTROL_ENTRY_RECORD",
 }  # fmt: skip
 BY_A_START = {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "PARTITION_RECORD", "NO_OP_RECORD"}
-"""Records that a start writes anew: incarnations and epochs."""
+"""Records that a start changes, because they have incarnations and epochs."""
 
 
 @pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
@@ -49,10 +50,10 @@ def test_a_real_node_answers_every_downgrade_as_recorded(world: World, tmp_path:
 
 @pytest.mark.parametrize("world", PROVED, ids=lambda world: world.version)
 def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_path: Path) -> None:
-    """State of every kind is written at the higher level. After the downgrade these records, byte for byte, are in the
-    snapshot that is written at the lower level, and the controller and the broker start from it: one process.
+    """Metadata of every kind is written at the higher level. After the downgrade, the snapshot has the same records,
+    byte for byte. Then the node, which is controller and broker, starts from it.
     """
-    # A killed broker is not let in again before its session has ended.
+    # Short sessions: a killed broker can register again only after its session has ended.
     sessions = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "500"}
     properties = {"metadata.log.max.record.bytes.between.snapshots": "1", **sessions}
     with Cluster(
@@ -66,7 +67,7 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
             finalize(active, world, METADATA, floor)
             finalize(active, world, METADATA, top)
             fill(cluster, top)
-            # Otherwise that lands between the two snapshots now and then, and looks as if the downgrade had changed it.
+            # The broker registers by itself. Between the snapshots, that would look like an effect of the downgrade.
             wait_until(f"the broker's registration is that of level {top}", partial(has_registered, active, top))
             higher = snapshot(active)
             assert {kind for kind, _ in higher} >= WRITTEN
@@ -80,7 +81,7 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
 
 
 def spans(supported: VersionRange) -> Iterator[tuple[int, int]]:
-    """A level that changed metadata, and the highest from which Kafka goes back to it."""
+    """Each level that changed metadata, and the highest level from which Kafka allows a downgrade to it."""
     for floor in range(LOWEST_LEVEL, supported.max + 1):
         top = max((level for level in range(floor, supported.max + 1) if floor_of(level) == floor), default=floor)
         if top > floor:
@@ -88,7 +89,7 @@ def spans(supported: VersionRange) -> Iterator[tuple[int, int]]:
 
 
 def fill(cluster: Cluster, level: int) -> None:
-    """Topics, configs, quotas, credentials and rights, named after the level at which they are written."""
+    """Create topics, configs, quotas, credentials and rights, named after the level at which they are written."""
     topic, user = f"t{level}", f"u{level}"
     hold_topic(cluster, topic, {0: [1], 1: [1], 2: [1]}, **{"retention.ms": "86400000"})
     hold_rights(cluster, user, "READ", resource=ResourcePattern(ResourceType.TOPIC, topic))
@@ -98,7 +99,7 @@ def fill(cluster: Cluster, level: int) -> None:
 
 
 def snapshot(active: Node) -> Counter[tuple[str, bytes]]:
-    """Type and bytes of every record of a snapshot that holds all that is written now, but for metadata.version."""
+    """Type and bytes of every record, but that of metadata.version, in a snapshot of all that is written now."""
     end = decode_response(55, 1, ask(active, QUORUM))[1].high_watermark
     found: list[Path] = []
 
@@ -111,16 +112,17 @@ def snapshot(active: Node) -> Counter[tuple[str, bytes]]:
     for batch in walk(found[-1].read_bytes()):
         assert isinstance(batch, Batch)
         for record in () if batch.is_control else batch.records():
-            one = decode(record.value)
-            assert isinstance(one, Decoded | Raw)
+            decoded = decode(record.value)
+            assert isinstance(decoded, Decoded | Raw)
             assert record.value is not None
-            if not (isinstance(one, Decoded) and one.data.get("name") == METADATA):
-                records[NAMES[one.type.key if isinstance(one, Decoded) else one.key], record.value] += 1
+            if not (isinstance(decoded, Decoded) and decoded.data.get("name") == METADATA):
+                key = decoded.type.key if isinstance(decoded, Decoded) else decoded.key
+                records[NAMES[key], record.value] += 1
     return records
 
 
 def has_registered(active: Node, level: int) -> bool:
-    """The broker, all that it tells at this level."""
+    """True if the broker's registration has all fields that it sends at this level."""
     (value,) = (value for kind, value in snapshot(active) if kind == "REGISTER_BROKER_RECORD")
     registration = decode(value)
     assert isinstance(registration, Decoded)
@@ -128,4 +130,5 @@ def has_registered(active: Node, level: int) -> bool:
 
 
 def lasting(records: Counter[tuple[str, bytes]]) -> Counter[tuple[str, bytes]]:
-    return Counter({one: count for one, count in records.items() if one[0] not in BY_A_START})
+    """The records that a start does not change."""
+    return Counter({(kind, value): count for (kind, value), count in records.items() if kind not in BY_A_START})

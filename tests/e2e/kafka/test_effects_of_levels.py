@@ -1,5 +1,7 @@
-"""What a real active controller writes when a level is raised or lowered, besides the level itself: each feature, each
-level, read from its metadata log. Registrations are left out: nodes send them anew of their own accord, later.
+"""The records that a real active controller writes when a level is raised or lowered, besides the level itself.
+
+They are read from its metadata log, for each level of each feature. Registrations are left out: nodes send them again
+by themselves, later.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ OF_NODES = {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "BROKER_REGI
 RAISABLE_KRAFT = "4.1"
 TOOL = "org.apache.kafka.tools.FeatureCommand"
 FORMATTED, BUNDLE = "3.9", "4.3"
-"""--release-version: of the cluster when it was formatted, and then given to the tool."""
+"""--release-version: the one with which the cluster is formatted, and the one that is given to the tool."""
 
 
 class Written(NamedTuple):
@@ -61,7 +63,7 @@ EXPECTED = {
     # KafkaRaftClient.upgradeKRaftVersion: two control records, the version and the voters with their addresses
     Change(KRAFT, 1): (Written("control 5"), Written("control 6")),
 }
-"""All that raises and downgrades write besides levels; what is not named writes nothing."""
+"""The records of each change that writes any besides levels. Changes that are not listed write none."""
 
 GATES = Path(__file__).with_name("LevelGates.java")
 CLASSES = (
@@ -69,7 +71,7 @@ CLASSES = (
     "ShareVersion", "StreamsVersion",
 )  # fmt: skip
 NOT_IN_ITS_CLASS = {Change(METADATA, 4), Change(ELR, 1)}
-"""What a level turns on is decided elsewhere: `Features` (that it stands in the log), `ConfigurationControlManager`."""
+"""Levels whose effect other classes decide: `Features` and `ConfigurationControlManager`."""
 
 
 def test_plans_show_the_effects_of_each_level_that_writes_further_records() -> None:
@@ -82,11 +84,9 @@ def test_the_levels_that_enable_an_effect_are_those_at_which_kafkas_classes_enab
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     decided = {Change(name, int(level)) for name, level, _ in map(str.split, done.stdout.splitlines())}
     supported = supported_by(version.rpartition(".")[0]) or {}
-    raisable = {
-        Change(name, level) for name, found in supported.items() for level in range(found.min + 1, found.max + 1)
-    }
-    told = {Change(row.feature, row.level) for row in ROWS if row.turns_on}
-    assert raisable & decided == (raisable & told) - NOT_IN_ITS_CLASS
+    raisable = {Change(name, level) for name, span in supported.items() for level in range(span.min + 1, span.max + 1)}
+    listed = {Change(row.feature, row.level) for row in ROWS if row.turns_on}
+    assert raisable & decided == (raisable & listed) - NOT_IN_ITS_CLASS
 
 
 @pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
@@ -104,21 +104,21 @@ def test_a_change_of_a_level_writes_only_the_records_that_the_table_of_effects_h
         if world.release >= RAISABLE_KRAFT:
             raises.append(Change(KRAFT, 1))
         start = len(list(written_in(active)))
-        found = {change: change_level(active, world, change, UPGRADE) for change in raises}
+        raised = {change: change_level(active, world, change, UPGRADE) for change in raises}
         lowered = {Change(name, 0): change_level(active, world, Change(name, 0), UNSAFE) for name in others}
-        assert found | lowered == {change: EXPECTED.get(change, ()) for change in found | lowered}
-        assert len(list(written_in(active))) == start + sum(map(len, found.values()))  # nothing came later
+        assert raised | lowered == {change: EXPECTED.get(change, ()) for change in raised | lowered}
+        assert len(list(written_in(active))) == start + sum(map(len, raised.values()))  # no record came later
 
 
 def change_level(active: Node, world: World, change: Change, kind: int) -> tuple[Written, ...]:
-    """Records that were written between the request and the level that holds, in order."""
+    """Change the level, and wait until it holds. Returns the records that were written meanwhile, in order."""
     before = len(list(written_in(active)))
     finalize(active, world, change.feature, change.level, kind)
     return tuple(written_in(active))[before:]
 
 
 def written_in(active: Node) -> Iterator[Written]:
-    """All records of the metadata log but levels, and what nodes tell of themselves."""
+    """All records of the metadata log but levels and registrations."""
     for segment in sorted(active.metadata_dir.glob("*.log")):
         for batch in walk(segment.read_bytes()):
             if not isinstance(batch, Batch):
@@ -141,7 +141,7 @@ def _config(record: Decoded) -> str:
 
 
 def test_kafkas_own_tool_makes_a_static_quorum_dynamic_and_lowers_min_insync_replicas(tmp_path: Path) -> None:
-    """README and the comparison say so of `kafka-features.sh upgrade --release-version` (KAFKA-21426)."""
+    """README and the comparison describe this effect of `kafka-features.sh upgrade --release-version` (KAFKA-21426)."""
     cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=1, release_version=FORMATTED)
     cluster.nodes[1].extra[MIN_ISR] = "2"  # the controller's file has no value
     with cluster:
@@ -172,8 +172,8 @@ def test_a_plan_of_levels_that_lower_min_insync_replicas_is_blocked_until_its_va
         )
         refused = run("apply", "-f", str(document), "--yes")
         assert refused.returncode == 4
-        said = " ".join(refused.stderr.split())
-        assert f"{MIN_ISR}=2" in said
+        message = " ".join(refused.stderr.split())
+        assert f"{MIN_ISR}=2" in message
         assert min_isr_of_orders(cluster) == "2"
         set_config(cluster.nodes[1].port, BROKER, "", MIN_ISR, "2")  # as the remedy says
         plan = run("apply", "-f", str(document), "--dry-run")

@@ -1,4 +1,4 @@
-"""What README and docs show is what its commands print, on the real nodes that it speaks of."""
+"""README and the docs show what their commands print on real nodes like those of their examples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GONE = 3003
 WITH_A_GHOST = {3: MIDDLE, GONE: MIDDLE}
 """Broker 3 still runs 4.1.2, and so did controller 3003 before it was removed from the quorum."""
 UPGRADED = {3: RECENT, GONE: RECENT}
-"""The cluster of README, after what it was asked to do."""
+"""The cluster of README after the remedies that the commands named."""
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(folder, RECENT, dynamic=True, release_version="4.0", versions=WITH_A_GHOST) as running:
         running.remove_voter(running.nodes[GONE])
         running.nodes[GONE].kill()
-        # Where it voted for itself in the epoch that another won, Kafka starts it as a candidate, and no node that was
-        # removed may be one (QuorumState.initialize): it does not start again with what it remembers of that election.
+        # If this node voted for itself in the last election, Kafka would start it as a candidate, which a removed node
+        # must not be (QuorumState.initialize). Without this file it has no memory of that election.
         (running.nodes[GONE].metadata_dir / "quorum-state").unlink(missing_ok=True)
         yield running
 

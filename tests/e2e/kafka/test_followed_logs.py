@@ -1,11 +1,13 @@
 """The followed image is exact: at every offset it equals the one replayed afterwards from a controller's own files.
 
-One cluster lives through everything in this file, in the order of the tests, with a follower at its log all the time:
-brokers that come and go, an uncommitted tail, silence, a leader that was cut off, many leader changes in a row,
-snapshots under the reader. Controller 3003 keeps all of its log, and is the oracle; for the snapshots 3001 and 3002
-keep as little of theirs as Kafka lets them, and not before: who comes back with an older epoch than the oldest snapshot
-of the leader is given that, and loses its own log. Both sides are replayed by the same code, so the snapshots that 3003
-wrote itself are held against it too.
+All tests of this file use one cluster, in their order, and a follower reads its log all the time: brokers stop and
+start, records remain uncommitted, controllers freeze, a leader is cut off, leaders change often, and snapshots replace
+the log that is being read.
+
+Controller 3003 keeps its whole log, and its files are what is compared. Only for the test of snapshots, 3001 and 3002
+keep as little of their logs as Kafka allows: earlier, a controller that comes back with an epoch older than the oldest
+snapshot of the leader would get that snapshot and lose its own log. The same code replays both sides, so they are also
+compared with the snapshots that 3003 wrote.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ FAST_ELECTIONS = {
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "200",
 }
-FORGETFUL = {"metadata.max.retention.bytes": "1000"}  # looked at once a minute (KafkaMetadataLog, KafkaRaftClient)
+FORGETFUL = {
+    "metadata.max.retention.bytes": "1000"
+}  # Kafka checks it once a minute (KafkaMetadataLog, KafkaRaftClient)
 SHORT_SESSIONS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
 SNAPSHOT_OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
 
@@ -82,7 +86,7 @@ async def follower(cluster: Cluster) -> AsyncIterator[Follower]:
         await following.log.close()
 
 
-# --- the tests, in the order in which the cluster lives through them ---
+# --- the tests, which depend on their order ---
 
 
 async def test_a_followed_log_shows_a_broker_that_stops_and_starts(cluster: Cluster, follower: Follower) -> None:
@@ -91,23 +95,23 @@ async def test_a_followed_log_shows_a_broker_that_stops_and_starts(cluster: Clus
     def serves() -> bool:
         return broker.id in follower.newest.brokers and not follower.newest.brokers[broker.id].fenced
 
-    await soon("the broker is seen", lambda: follower.images and serves())
+    await soon("the broker is in the image", lambda: follower.images and serves())
     first = follower.newest.brokers[broker.id]
     await asyncio.to_thread(broker.stop)
-    await soon("it is seen to be fenced", lambda: follower.newest.brokers[broker.id].fenced)
+    await soon("the broker is fenced in the image", lambda: follower.newest.brokers[broker.id].fenced)
     await asyncio.to_thread(broker.start)
-    await soon("it is seen again", serves)
+    await soon("the broker is unfenced again", serves)
     assert follower.newest.brokers[broker.id].incarnation != first.incarnation
     broker.kill()
-    await soon("its session is seen to end", lambda: follower.newest.brokers[broker.id].fenced)
+    await soon("the broker is fenced after its session", lambda: follower.newest.brokers[broker.id].fenced)
     leader = await new_leader(cluster)
     async with await connect(
         Address("127.0.0.1", leader.port), Security(), timeout=10.0, client_id="t", environment=SYSTEM
     ) as link:
         assert (await link.request(UnregisterBrokerRequest(broker.id))).error_code == 0
-    await soon("it is seen to be unregistered", lambda: broker.id not in follower.newest.brokers)
+    await soon("the broker is no longer in the image", lambda: broker.id not in follower.newest.brokers)
     await asyncio.to_thread(broker.start)
-    await soon("it is seen to come back", serves)
+    await soon("the broker is in the image again", serves)
     await everything_is_equal(cluster, follower)
 
 
@@ -147,7 +151,7 @@ async def test_the_tail_of_a_leader_that_was_cut_off_is_never_shown(cluster: Clu
     standbys = [node for node in cluster.controllers if node is not leader]
     for node in standbys:
         node.freeze()
-    # A fetch that waits at the leader is answered with its next record, a NoOp; after that nothing reaches the frozen.
+    # The leader answers fetches that wait with its next record, a NoOp. After that, no record reaches frozen standbys.
     answered = at_the_end(leader).offset + 1
     await soon("the last fetches are answered", lambda: at_the_end(leader).offset > answered)
     before = follower.newest.features.get("streams.version", 0)
@@ -199,7 +203,7 @@ async def test_an_image_stays_equal_when_snapshots_replace_the_log_that_a_follow
         await new_leader(cluster, other_than=leader.id)
         leader.thaw()
 
-    # One that begins now, in small parts, and one that was away while the log was cut behind it.
+    # One reader begins now and reads small parts. The other one paused while the log that it had read was removed.
     late = follower_of(cluster, late_seen, part=300)
     before_it_went_on = paused_seen.requests
     for reader in (late, paused):
@@ -214,8 +218,8 @@ async def test_an_image_stays_equal_when_snapshots_replace_the_log_that_a_follow
 
 
 async def the_past_is_read_from_the_oldest_snapshot(cluster: Cluster, leader: Node) -> None:
-    """Not from the newest one, which a leader names to those who have nothing yet."""
-    await soon("there are two", lambda: len(snapshot_ends(leader)) > 1)
+    """Not from the newest snapshot, which is the one that a leader offers to a reader without any records."""
+    await soon("there are two snapshots", lambda: len(snapshot_ends(leader)) > 1)
     before = snapshot_ends(leader)
     reader, oracle = RollReader(since_ms=0), RollReader(since_ms=0)
     async with Client(
@@ -224,12 +228,12 @@ async def the_past_is_read_from_the_oldest_snapshot(cluster: Cluster, leader: No
         assert isinstance((await client.read()).log, LogReading)
         assert await client.read_history(reader) is None
     oracle.append(written(cluster.nodes[ORACLE]), below=reader.offset)
-    found, whole = reader.finish(50), oracle.finish(50)
-    assert found.known_from is not None
-    assert found.known_from.offset in (min(before), min(snapshot_ends(leader)))  # it may have cut its log meanwhile
-    assert (found.end.offset, found.unreadable) == (whole.end.offset, 0)
-    later = [one for one in whole.absences if one.first.offset >= found.known_from.offset]
-    assert [one for one in found.absences if one.first != found.known_from] == later
+    read, whole = reader.finish(50), oracle.finish(50)
+    assert read.known_from is not None
+    assert read.known_from.offset in (min(before), min(snapshot_ends(leader)))  # it may have cut its log meanwhile
+    assert (read.end.offset, read.unreadable) == (whole.end.offset, 0)
+    later = [absence for absence in whole.absences if absence.first.offset >= read.known_from.offset]
+    assert [absence for absence in read.absences if absence.first != read.known_from] == later
 
 
 def snapshot_ends(node: Node) -> list[int]:
@@ -237,6 +241,6 @@ def snapshot_ends(node: Node) -> list[int]:
 
 
 def begins_after(node: Node, offset: int) -> bool:
-    """Whether the node has nothing left of the log below the offset but snapshots beyond it."""
+    """True if the node has snapshots, and all of them are beyond the offset."""
     ends = snapshot_ends(node)
     return bool(ends) and min(ends) > offset

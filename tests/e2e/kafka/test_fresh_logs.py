@@ -1,5 +1,6 @@
-"""Logs and snapshots that nodes have just written, record by record against the tool of their release: of the oldest
-and of the newest, and of all in a soak.
+"""Logs and snapshots that nodes have just written, compared record by record with the dump tool of their release.
+
+The oldest and the newest release are tested, and all of them with SOAK=1.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ EVERY_CLUSTER = {
     "CLIENT_QUOTA_RECORD", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER",
 }  # fmt: skip
 DUMP_TOOL = {OLD: "kafka.tools.DumpLogSegments", MIDDLE: "kafka.tools.DumpLogSegments"}
-"""Where it was before it moved to org.apache.kafka.tools."""
+"""The class of the dump tool in releases before it moved to org.apache.kafka.tools."""
 
 
 @pytest.fixture(scope="module", params=RELEASES)
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """A cluster that lived through a little of everything, and is stopped."""
+    """A stopped cluster whose log has records of all types in EVERY_CLUSTER."""
     version = request.param
     release, level = RELEASES[version]
     often = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
@@ -77,13 +78,13 @@ def files_of(cluster: Cluster, kind: str) -> list[Path]:
 
 def test_every_batch_and_record_agrees_with_the_dump_tool(written: Cluster) -> None:
     paths = [*files_of(written, "log"), *files_of(written, "checkpoint")]
-    # Tools of 4.3.1 on classes of 4.4.0 print a file whole, and end with an error when they close it.
-    alone = written.version == NEWEST
-    runs = [[path] for path in paths[:3] + paths[-3:]] if alone else [paths]
+    # The tools are of 4.3.1. With the classes of 4.4.0 they print a whole file and then fail, so each file is a run.
+    fails = written.version == NEWEST
+    runs = [[path] for path in paths[:3] + paths[-3:]] if fails else [paths]
     for run in runs:
         tool = DUMP_TOOL.get(written.version, "org.apache.kafka.tools.DumpLogSegments")
         done = written.tool(tool, "--cluster-metadata-decoder", "--files", ",".join(map(str, run)), user=None)
-        assert done.returncode == int(alone), done.stderr
+        assert done.returncode == int(fails), done.stderr
         _, *parts = re.split(r"^Dumping (.+)$", done.stdout, flags=re.MULTILINE)
         dumped = dict(zip(parts[::2], parts[1::2], strict=True))
         assert dumped.keys() == {str(path) for path in run}
@@ -107,7 +108,7 @@ def test_every_byte_is_accounted_for_and_every_record_decoded(written: Cluster) 
     found: Counter[str] = Counter()
     for path in [*files_of(written, "log"), *files_of(written, "checkpoint")]:
         reading = Reading(path.read_bytes())
-        assert not [one for one in reading if isinstance(one, Damage)]
+        assert not [part for part in reading if isinstance(part, Damage)]
         assert reading.account.is_balanced
         assert reading.account.kept == {}
         found.update({kind: share.records for kind, share in reading.account.decoded.items()})
@@ -160,20 +161,22 @@ def test_the_log_commands_report_the_history_of_the_cluster_that_wrote_the_log(
 def test_no_secret_of_a_node_is_shown(written: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     paths = files_of(written, "log") + files_of(written, "checkpoint")
     assert main(["log", "decode", "-o", "json", *map(str, paths)]) == Exit.DONE
-    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    credentials = [one["data"] for one in shown if one["type"] == "USER_SCRAM_CREDENTIAL_RECORD"]
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    credentials = [record["data"] for record in records if record["type"] == "USER_SCRAM_CREDENTIAL_RECORD"]
     assert credentials
-    assert {one[field] for one in credentials for field in ("salt", "storedKey", "serverKey")} == {"(redacted)"}
-    configs = {one["data"]["name"]: one["data"]["value"] for one in shown if one["type"] == "CONFIG_RECORD"}
+    assert {credential[field] for credential in credentials for field in ("salt", "storedKey", "serverKey")} == {
+        "(redacted)"
+    }
+    configs = {each["data"]["name"]: each["data"]["value"] for each in records if each["type"] == "CONFIG_RECORD"}
     assert configs["sasl.jaas.config.of.a.plugin"] == "(redacted)"
     assert configs["retention.ms"] == "86400000"
-    assert PASSWORD not in str(shown)
+    assert PASSWORD not in str(records)
 
 
 def test_levels_that_a_directory_was_formatted_with_are_those_of_the_cluster_only_where_its_leader_wrote_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka 4.4 formats a directory with levels (KIP-1170) that a leader of 4.3 never reads."""
+    """Kafka 4.4 formats a directory with levels (KIP-1170), which a leader of 4.3 never reads."""
     with Cluster(
         tmp_path, NEWEST, controllers=1, brokers=1, dynamic=True, release_version="4.3", versions={3001: RECENT}
     ) as cluster:

@@ -1,4 +1,4 @@
-"""Files of a generated fleet, record by record against Kafka's own tool: what it reads is what is in them."""
+"""Files of a generated fleet, compared record by record with the output of Kafka's own dump tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ghost controller on real nodes of Kafka 4.4: how it comes to be, what it blocks, and how it is cured."""
+"""A ghost controller on real nodes of Kafka 4.4: how it comes about, what it blocks, and how it is removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GONE = 3003
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Raised as far as its oldest controller allows, which was then taken out of the quorum."""
+    """A cluster at the highest level that its oldest controller supports. That one was then removed from the quorum."""
     with Cluster(
         tmp_path / "kafka", NEWEST, controllers=3, brokers=1, dynamic=True, release_version="4.3",
         versions={GONE: RECENT},
@@ -39,7 +39,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def refused(cluster: Cluster, controller: int) -> str:
-    """What `unregister` says against it."""
+    """The message with which `unregister` refuses to unregister a controller."""
     flags = "--yes", "--bootstrap-server", cluster.bootstrap_servers
     done = run("unregister", "--controller", str(controller), *flags)
     assert (done.returncode, done.stdout) == (4, ""), done
@@ -47,7 +47,7 @@ def refused(cluster: Cluster, controller: int) -> str:
 
 
 def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
-    """`unregister` at a terminal."""
+    """Run `unregister` at a terminal where a person types this text."""
     person, terminal = pty.openpty()
     words = "unregister", "--controller", str(GONE), "--bootstrap-server", cluster.bootstrap_servers
     os.write(person, text.encode() + b"\n")
@@ -58,34 +58,35 @@ def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def on_disk(cluster: Cluster, *words: str, of: int) -> Any:
-    """What the files of a node say while it runs."""
+    """The output of a command that reads the files of a node while the node runs."""
     done = run(*words, str(cluster.nodes[of].metadata_dir.parent), "-o", "json")
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()] if "timeline" in words else json.loads(done.stdout)
 
 
 def suspected(cluster: Cluster, of: int) -> list[dict[str, Any]]:
+    """The ghosts that `log ghosts` suspects from the files of a node."""
     found: list[dict[str, Any]] = on_disk(cluster, "log", "ghosts", of=of)["ghosts"]
     return found
 
 
 class Tables:
-    """What the pipeline makes of copies of the log directories of all nodes that run, taken while they do."""
+    """The pipeline, over copies of the log directories of all nodes that run."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster, self._folder = cluster, folder
         self._config = folder / "pipeline.yaml"
         folder.mkdir()
         fields = {"inputs": [str(folder / "logs")], "output": str(folder / "tables"), "spark": {"enabled": False}}
-        self._config.write_text(json.dumps(fields))  # which is YAML as well
+        self._config.write_text(json.dumps(fields))  # JSON is also YAML
 
     def gate(self, target: str) -> Any:
-        """Copied again, and run again: the verdict on the cluster."""
-        for one in self._cluster.nodes.values():
-            if one.alive:
-                copy = self._folder / "logs" / "orders" / str(one.id)
-                shutil.copytree(one.metadata_dir, copy / one.metadata_dir.name, dirs_exist_ok=True)
-                shutil.copy(one.metadata_dir.parent / "meta.properties", copy)
+        """Copy the directories again and run the pipeline again. Returns the verdict on the cluster."""
+        for running in self._cluster.nodes.values():
+            if running.alive:
+                copy = self._folder / "logs" / "orders" / str(running.id)
+                shutil.copytree(running.metadata_dir, copy / running.metadata_dir.name, dirs_exist_ok=True)
+                shutil.copy(running.metadata_dir.parent / "meta.properties", copy)
         done = run("pipeline", "run", "--config", str(self._config))
         assert done.returncode == 0, done.stderr
         done = run("pipeline", "gate", "--config", str(self._config), "--feature", target)
@@ -95,7 +96,7 @@ class Tables:
         return found
 
     def page(self, release: str) -> str:
-        """The page of the cluster."""
+        """The page of the cluster that `pipeline report` writes."""
         folder = self._folder / f"pages-{release}"
         done = run("pipeline", "report", "--config", str(self._config), "--release", release, "--html", str(folder))
         assert done.returncode == 0, done.stderr
@@ -104,9 +105,8 @@ class Tables:
 
 
 def state(cluster: Cluster) -> str:
-    """Empty where it is not in the picture."""
-    found = [one["state"] for one in describe(cluster)["nodes"] if one["id"] == GONE]
-    return "".join(found)
+    """The state of the controller that is gone; empty if `describe` does not list it."""
+    return "".join(item["state"] for item in describe(cluster)["nodes"] if item["id"] == GONE)
 
 
 def raised(cluster: Cluster, document: Path) -> subprocess.CompletedProcess[str]:
@@ -122,7 +122,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
         tmp_path / "levels.yaml", {"metadata.version": 33}, bootstrapServers=cluster.bootstrap_servers
     )
 
-    # Whatever is needed, or runs, stays.
+    # A controller that the quorum needs, or that runs, cannot be unregistered.
     assert f"controller {leader} is the active controller" in refused(cluster, leader)
     assert f"controller {voter} is a voter" in refused(cluster, voter)
     assert "controller 4711 is not registered" in refused(cluster, 4711)
@@ -130,28 +130,28 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     gone.kill()
     assert f"controller {GONE} was fetching the metadata log seconds ago" in refused(cluster, GONE)
 
-    # Now it is a ghost, of which Kafka's own tool says no more than its range, and which cannot be unregistered yet.
+    # Now it is a ghost. It cannot be unregistered yet, and Kafka's own tool names only the range that it supports.
     wait_for(cluster, NodeState.GHOST, GONE)
     assert node(describe(cluster), GONE)["features"]["metadata.version"] == {"min": 7, "max": 30}
 
-    # The files of any node name the same one, with the record of its last registration.
-    for one in (leader, voter, cluster.brokers[0].id):
-        (ghost,) = suspected(cluster, one)
+    # The files of each node name the same ghost, with the record of its last registration.
+    for running in (leader, voter, cluster.brokers[0].id):
+        (ghost,) = suspected(cluster, running)
         assert (ghost["id"], ghost["role"], ghost["reason"]) == (GONE, "Controller", "registered, but not a voter")
         assert ghost["features"]["metadata.version"] == {"min": 7, "max": 30}
-        told = on_disk(cluster, "log", "timeline", of=one)
-        *_, last = (item for item in told if item["event"] == "Registration" and item["id"] == GONE)
+        timeline = on_disk(cluster, "log", "timeline", of=running)
+        *_, last = (item for item in timeline if item["event"] == "Registration" and item["id"] == GONE)
         assert ghost["lastRegistration"] == {name: last[name] for name in ("file", "offset", "timestamp")}
         assert last["incarnation"] == ghost["incarnation"]
-        seen = on_disk(cluster, "describe", "--from", of=one)
+        from_files = on_disk(cluster, "describe", "--from", of=running)
         live = describe(cluster)
-        assert seen["clusterId"] == live["clusterId"]
-        assert {item["id"]: item["features"] for item in seen["nodes"]} == {
+        assert from_files["clusterId"] == live["clusterId"]
+        assert {item["id"]: item["features"] for item in from_files["nodes"]} == {
             item["id"]: item["features"] for item in live["nodes"]
         }
-        levels_there = {item["name"]: item["finalized"] for item in seen["features"]}
-        assert levels_there == {item["name"]: item["finalized"] for item in live["features"]}
-    # So do the tables, the gate and the page, made of copies of the files.
+        finalized = {item["name"]: item["finalized"] for item in from_files["features"]}
+        assert finalized == {item["name"]: item["finalized"] for item in live["features"]}
+    # The tables, the gate and the page, which are made from copies of the files, name it too.
     (ghost,), tables = suspected(cluster, leader), Tables(cluster, tmp_path / "pipeline")
     verdict = tables.gate("metadata.version=33")
     (blocker,) = verdict["blockers"]["nodes"]
@@ -164,11 +164,11 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert f"controller {GONE}: " in page
     assert "may be a ghost registration" in page
     assert f"if controller {GONE} is permanently gone" in page
-    theirs = cluster.tool(
+    tool = cluster.tool(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
         "upgrade", "--feature", "metadata.version=33",
     )  # fmt: skip
-    assert f"Controller {GONE} only supports versions 7-30" in theirs.stdout + theirs.stderr
+    assert f"Controller {GONE} only supports versions 7-30" in tool.stdout + tool.stderr
     blocked = raised(cluster, document)
     assert blocked.returncode == 4
     cure = f"start a controller with id {GONE} on the new Kafka once, so that it registers again, then stop it"
@@ -177,8 +177,8 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert "once metadata.version 33 (4.4-IV2) is finalized; it is 30 (4.3-IV0)" in low
     assert cure in low
 
-    # The cure, as it was said.
-    # Where it voted for itself last, Kafka would start it as a candidate, which only a voter may be.
+    # The remedy that the message named. If the controller voted for itself last, Kafka would start it as a candidate,
+    # which only a voter may be.
     (gone.metadata_dir / "quorum-state").unlink(missing_ok=True)
     gone.start(NEWEST)
     wait_until("it registered anew", gone.has_registered)
@@ -200,13 +200,13 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert tables.gate("metadata.version=33")["blockers"]["nodes"] == []
     assert "may be a ghost registration" not in tables.page("4.4").partition("Feature timeline")[0]
 
-    # Kafka itself unregisters whom it is asked to, also one that was stopped this moment: that is no refused broker.
+    # Kafka itself unregisters any controller that is named, also one that was stopped only a moment ago.
     gone.start()
     wait_until("it registered once more", gone.has_registered)
     wait_for(cluster, NodeState.LIVE, GONE)
     gone.kill()
     answer: Any = decode_response(94, 0, ask(cluster.nodes[cluster.leader()], request_of(GONE)))[1]
     assert answer.error_code == 0
-    # Long before the leader drops who fetched from it, which takes five minutes.
+    # The leader drops a replica that no longer fetches only after five minutes. This must be faster.
     wait_until("it is not registered", lambda: state(cluster) != "Unreachable", seconds=30)
     assert state(cluster) == ""

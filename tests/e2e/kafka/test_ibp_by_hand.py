@@ -21,9 +21,9 @@ ASKED = re.compile(rf"restart broker (\d+) with the same Kafka, and {re.escape(I
 
 
 class Person(by_hand.Person[str]):
-    """Restarts the brokers that the status of its document names, with the line that it names.
+    """A person who restarts the broker that the status names, with the version that it names.
 
-    `uses`: by broker, what its file has; None where it has nothing.
+    `uses`: the inter.broker.protocol.version in the file of each broker; None if the file has none.
     """
 
     patience = 120.0
@@ -41,8 +41,8 @@ class Person(by_hand.Person[str]):
         self.writes(controllers=False, rollout={"stableFor": "1s"}, interBrokerProtocolVersion=ibp)
 
     def asked_in(self, says: str) -> tuple[int, str] | None:
-        asked = ASKED.match(says)
-        return (int(asked[1]), asked[2]) if asked is not None else None
+        request = ASKED.match(says)
+        return (int(request[1]), request[2]) if request is not None else None
 
     def restart(self, id_: int, how: str) -> None:
         self.uses[id_] = how
@@ -52,27 +52,27 @@ class Person(by_hand.Person[str]):
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[Person]:
     with ZooKeeper(tmp_path / "zookeeper") as zookeeper, MigratingCluster(tmp_path / "nodes", zookeeper) as cluster:
-        found = Person(cluster, tmp_path)
-        found.uses[3] = None
+        person = Person(cluster, tmp_path)
+        person.uses[3] = None
         client = KazooClient(zookeeper.connect)
         client.start()
         try:
             for id_ in cluster.brokers:
-                found.start(id_)
-                if id_ == 1:  # so that it is controller, and goes last
+                person.start(id_)
+                if id_ == 1:  # so that it is the controller, and is restarted last
                     wait_until("broker 1 is controller", lambda: client.exists("/kafka/controller") is not None)
             ids = "/kafka/brokers/ids"
             wait_until("all brokers are registered", lambda: len(client.get_children(ids)) == 3)
         finally:
             client.stop()
             client.close()
-        yield found
+        yield person
 
 
 def test_a_protocol_version_is_set_where_it_is_missing_then_raised_on_each_broker_and_never_lowered(
     person: Person,
 ) -> None:
-    """Broker 3 has none in its file, so Kafka 3.9.2 uses 3.9-IV0 by itself, which all brokers know."""
+    """Broker 3 has no version in its file, so Kafka 3.9.2 uses 3.9-IV0 by itself, which all brokers support."""
     person.wants("3.9")
     plan = person.plan()
     assert "3.9-IV0" in plan

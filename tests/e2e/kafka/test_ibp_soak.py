@@ -1,5 +1,6 @@
-"""Brokers of Kafka 3.8 in ZooKeeper mode get a newer Kafka, then its protocol, and are ready to migrate. Only with
-SOAK=1.
+"""Brokers of Kafka 3.8 in ZooKeeper mode get a newer Kafka, then its protocol, and are ready to migrate.
+
+Only with SOAK=1.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ RAISED = re.compile(rf"restart broker (\d+) with the same Kafka, and {re.escape(
 
 
 class Person(by_hand.Person[str]):
-    """Gives a broker a newer Kafka, or the newer protocol, as it is asked for."""
+    """A person who gives a broker a newer Kafka, or the newer protocol version, whichever the status asks for."""
 
     patience = 150.0
 
     def asked_in(self, says: str) -> tuple[int, str] | None:
         for how, words in (("Kafka", NEWER), (IBP, RAISED)):
-            if asked := words.match(says):
-                return int(asked[1]), how
+            if request := words.match(says):
+                return int(request[1]), how
         return None
 
     def restart(self, id_: int, how: str) -> None:

@@ -1,4 +1,4 @@
-"""Controllers that meet a record which fits the bytes and not the state: they stop where and why the commands say."""
+"""Real controllers that read a record which contradicts the state: they stop at the offset that the commands report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STOPS = re.compile(r"(?:Unable to apply \w+ record at offset|Error loading metad
 
 @pytest.fixture(scope="module", params=RELEASES)
 def controller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One that ran, alone in its cluster, and is stopped."""
+    """A stopped controller, which was the only node of its cluster."""
     root = tmp_path_factory.mktemp("stops")
     with Cluster(root, request.param, controllers=1, brokers=0, release_version=RELEASES[request.param]) as cluster:
         (node,) = cluster.controllers
@@ -34,7 +34,7 @@ def controller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 def append(path: Path, values: tuple[bytes, ...]) -> int:
-    """One more batch of a segment, as the leader of its last epoch would write it; the offset of its last record."""
+    """Append a batch to a segment, as the leader of the last epoch would write it. Returns the last offset."""
     batches = [each for each in walk(path.read_bytes()) if isinstance(each, Batch)]
     last = batches[-1]
     first = last.last_offset + 1

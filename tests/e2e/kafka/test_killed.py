@@ -1,4 +1,4 @@
-"""`apply` killed with SIGKILL at every named point and at random instants, then run again: same end, nothing twice."""
+"""`apply` is killed with SIGKILL at named points and random instants, and run again: no change is made twice."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 BOTH = ("share.version", "streams.version")
 
 
-def asking_for(folder: Path, cluster: Cluster, *features: str) -> Path:
+def document_with(folder: Path, cluster: Cluster, *features: str) -> Path:
     folder.mkdir()
     wanted: dict[str, int | str] = dict.fromkeys(features, 1)
     return write_document(folder / "levels.yaml", wanted, bootstrapServers=cluster.bootstrap_servers)
 
 
 def ends_well(cluster: Cluster, document: Path, before: int, *features: str) -> None:
-    """A state file that was never torn, and after one more run all levels, each written once."""
+    """Assert that the state file is whole, and that one more run finalizes all levels, each of them written once."""
     state = document.with_suffix(".status.yaml")
     if state.exists():
         assert yaml.safe_load(state.read_text())["kind"] == "KafkaFeatures"
     command = [sys.executable, str(SCRIPT), str(document), "1000"]
-    again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert again.returncode == 0, again.stderr
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
     status = yaml.safe_load(state.read_text())["status"]
     assert "intents" not in status
     assert status["progress"] == f"{len(features)}/{len(features)} levels"
@@ -71,7 +71,7 @@ def ends_well(cluster: Cluster, document: Path, before: int, *features: str) -> 
 def test_an_apply_killed_at_every_named_point_raises_a_level_once(cluster: Cluster, tmp_path: Path) -> None:
     points = []
     for number in range(100):
-        document, before = asking_for(tmp_path / str(number), cluster, "share.version"), feature_records(cluster)
+        document, before = document_with(tmp_path / str(number), cluster, "share.version"), feature_records(cluster)
         command = [sys.executable, str(SCRIPT), str(document), str(number)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode == 0:
@@ -85,10 +85,10 @@ def test_an_apply_killed_at_every_named_point_raises_a_level_once(cluster: Clust
 
 
 def test_an_apply_killed_at_random_instants_raises_a_level_once(cluster: Cluster, tmp_path: Path) -> None:
-    """From the start of the process to a little after the time a whole run takes."""
+    """The instants are between the start of the process and a little after the end of a whole run."""
     chance = random.Random(4)
     for number in range(INSTANTS):
-        document, before = asking_for(tmp_path / str(number), cluster, *BOTH), feature_records(cluster)
+        document, before = document_with(tmp_path / str(number), cluster, *BOTH), feature_records(cluster)
         process = subprocess.Popen(
             [*KAFKAFEATURES, "apply", "-f", str(document)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -103,12 +103,12 @@ def test_an_apply_killed_at_random_instants_raises_a_level_once(cluster: Cluster
 def test_a_request_that_the_network_held_back_never_arrives_and_a_killed_apply_is_waited_for(
     cluster: Cluster, tmp_path: Path, cut: list[Link]
 ) -> None:
-    """A kernel would continue sending it, for a process that gave up and for one that is gone: the level would move
-    after users have read that nothing came of it. Here one is killed, and another one gives up meanwhile.
+    """A kernel would continue to send it, even for a process that gave up or was killed. Then the level would change
+    after its status said that the change was not made. Here one process is killed, and another one gives up.
     """
     before = feature_records(cluster)
-    killed = asking_for(tmp_path / "killed", cluster, "share.version")
-    given_up = asking_for(tmp_path / "given-up", cluster, "streams.version")
+    killed = document_with(tmp_path / "killed", cluster, "share.version")
+    given_up = document_with(tmp_path / "given-up", cluster, "streams.version")
     cut_off(cut, killed, "killed")
     assert cut[0].bytes_kept == 0
     began = time.monotonic()
@@ -121,9 +121,9 @@ def test_a_request_that_the_network_held_back_never_arrives_and_a_killed_apply_i
     waited = time.monotonic() - began
     # Unverified: while the successor waited, the other apply moved its own level, so the log no longer proves that
     # nothing of the killed one arrived.
-    for document, undone in (killed, "Unverified"), (given_up, "NotApplied"):
+    for document, first in (killed, "Unverified"), (given_up, "NotApplied"):
         status = yaml.safe_load(document.with_suffix(".status.yaml").read_text())["status"]
-        assert [one["result"] for one in status["history"]] == [undone, "Applied"]
+        assert [one["result"] for one in status["history"]] == [first, "Applied"]
     print(f"settled {waited:.1f} s after it was killed")
     assert waited > ON_ITS_WAY.total_seconds()
     assert feature_records(cluster) == before + 2
@@ -133,7 +133,7 @@ def test_a_request_that_the_network_held_back_never_arrives_and_a_killed_apply_i
 
 @pytest.fixture
 def cut() -> Iterator[list[Link]]:
-    """The links that a test cuts; they are healed after it."""
+    """The links that a test has cut. They are healed after the test."""
     install_iptables()
     links: list[Link] = []
     yield links
@@ -142,7 +142,7 @@ def cut() -> Iterator[list[Link]]:
 
 
 def cut_off(cut: list[Link], document: Path, *how: str) -> None:
-    """`apply` to its end, with its first change lost on the way; the connection is still cut."""
+    """Run `apply` until it ends. Its first change is lost, because its connection is cut, and remains cut."""
     command = [sys.executable, "-m", "tests.e2e.kafka.apply_cut", str(document), *how]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout, f"nothing was sent: {done.stderr}"
@@ -161,9 +161,9 @@ def test_a_level_that_moves_before_the_request_is_not_downgraded_under_the_conse
     document = write_document(
         folder / "levels.yaml", {"transaction.version": 0}, bootstrapServers=cluster.bootstrap_servers
     )
-    asked_for = json.loads(document.read_text())
-    asked_for["spec"]["consents"] = ["transaction.version:1->0"]
-    document.write_text(json.dumps(asked_for))
+    content = json.loads(document.read_text())
+    content["spec"]["consents"] = ["transaction.version:1->0"]
+    document.write_text(json.dumps(content))
     before = feature_records(cluster)
     script = [sys.executable, str(MOVED), str(document), str(cluster.nodes[cluster.leader()].port)]
     done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=60)
@@ -171,14 +171,16 @@ def test_a_level_that_moves_before_the_request_is_not_downgraded_under_the_conse
     status = yaml.safe_load(document.with_suffix(".status.yaml").read_text())["status"]
     assert [one["result"] for one in status["history"]] == ["NotSent"]
     assert re.search("transaction.version (is at 2 by now|may not be at 1 any more)", status["history"][0]["message"])
-    assert status["spentConsents"] == ["transaction.version:1->0"]  # it ended with its plan, whose level was moved
-    assert feature_records(cluster) == before + 1  # by another client
+    assert status["spentConsents"] == [
+        "transaction.version:1->0"
+    ]  # used up with the plan, because another client changed the level
+    assert feature_records(cluster) == before + 1  # the one of the other client
 
 
 def test_a_leader_reports_the_level_changes_since_an_offset_and_whether_it_had_that_offset(cluster: Cluster) -> None:
-    """What a status keeps of the log, and what is asked where the reading itself begins later."""
+    """A status has the offset. If the log is read from a later offset, the leader is asked for the changes between."""
 
-    async def asked() -> tuple[EarlierMoves | KafkaError, ...]:
+    async def earlier_changes() -> tuple[EarlierMoves | KafkaError, ...]:
         settings = ClusterSettings(parse_addresses(cluster.bootstrap_servers, ""), ())
         async with Client(settings, environment=SYSTEM) as client:
             first = (await client.read()).log
@@ -196,7 +198,7 @@ def test_a_leader_reports_the_level_changes_since_an_offset_and_whether_it_had_t
             beyond = await moves_between(source, second.image.offset + 10_000, epoch, monotonic=time.monotonic)
             return here, beyond
 
-    here, beyond = asyncio.run(asked())
+    here, beyond = asyncio.run(earlier_changes())
     assert isinstance(here, EarlierMoves)
     assert [level for _, level in here.moves["share.version"]] == [1, 0]
     assert not here.restored
@@ -206,7 +208,7 @@ def test_a_leader_reports_the_level_changes_since_an_offset_and_whether_it_had_t
 def test_a_second_apply_at_the_same_time_names_the_process_that_holds_the_state(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    document = asking_for(tmp_path / "two", cluster, *BOTH)
+    document = document_with(tmp_path / "two", cluster, *BOTH)
     first = subprocess.Popen([sys.executable, str(SCRIPT), str(document), "1000"], stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None
     assert first.stdout.readline() == "before read\n"  # the state is locked by now

@@ -17,8 +17,8 @@ from tests.e2e.rig.process import wait_until
 
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[Person]:
-    with migrating(tmp_path) as one:
-        yield one
+    with migrating(tmp_path) as person_at_work:
+        yield person_at_work
 
 
 def test_a_migration_by_hand_is_finalized_and_each_node_is_restarted_once_in_each_phase(person: Person) -> None:
@@ -39,11 +39,11 @@ def test_a_migration_by_hand_is_finalized_and_each_node_is_restarted_once_in_eac
     person.wants("DualWrite")
     killed: list[int] = []
 
-    def a_standby_dies() -> None:
+    def kill_a_standby() -> None:
         killed.append(a_standby(person))
         cluster.nodes[killed[0]].kill()
 
-    accidents: dict[int, Callable[[], object]] = {4: a_standby_dies}
+    accidents: dict[int, Callable[[], object]] = {4: kill_a_standby}
     person.apply(accidents=accidents)
     cluster.run(killed[0], Shape.MIGRATING_CONTROLLER)
     assert person.status["migration"]["phase"] == "DualWrite"
@@ -51,25 +51,25 @@ def test_a_migration_by_hand_is_finalized_and_each_node_is_restarted_once_in_eac
     assert sorted(brokers) == list(cluster.brokers)
     assert sorted(id_ for id_, shape in person.restarted if shape is Shape.KRAFT_BROKER) == list(cluster.brokers)
     assert len(person.restarted) == 6
-    there, back = person.status["migration"], person.status["wayBack"]["how"]
-    assert (there["restartsLeft"], there["equality"]["state"]) == (0, "Equal")
-    assert there["nodeSeconds"] > 0
-    assert back.startswith("to ZooKeeper mode: set spec.migration.desired to RolledBack")
-    assert "nothing is lost: ZooKeeper and the metadata log held the same metadata" in back
+    migration, way_back = person.status["migration"], person.status["wayBack"]["how"]
+    assert (migration["restartsLeft"], migration["equality"]["state"]) == (0, "Equal")
+    assert migration["nodeSeconds"] > 0
+    assert way_back.startswith("to ZooKeeper mode: set spec.migration.desired to RolledBack")
+    assert "nothing is lost: ZooKeeper and the metadata log held the same metadata" in way_back
     assert run("migration", "compare", "-f", str(person.file)).returncode == 0
     assert "have all of it" in run("migration", "settings", "-f", str(person.file)).stdout
 
-    a_standby_that_lost_its_flag_ends_nothing(person)
-    znodes_that_were_deleted_are_there_again_if_the_advice_is_followed(person)
+    check_that_a_standby_without_its_flag_changes_nothing(person)
+    check_that_the_advice_restores_deleted_znodes(person)
 
     person.wants("Finalized", "zk-finalize")
-    waits = person.plan()
-    assert "irreversible" in waits
+    plan = person.plan()
+    assert "irreversible" in plan
     assert (
-        "no way back: the migration ends when a controller without zookeeper.metadata.migration.enable becomes" in waits
+        "no way back: the migration ends when a controller without zookeeper.metadata.migration.enable becomes" in plan
     )
-    assert "3 restarts of nodes left, about" in waits
-    (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", waits))
+    assert "3 restarts of nodes left, about" in plan
+    (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", plan))
     person.apply("--approve", plan_hash)
     assert person.status["migration"]["phase"] == "Finalized"
     assert len(person.restarted) == 9
@@ -81,11 +81,13 @@ def a_standby(person: Person) -> int:
     return next(id_ for id_ in person.cluster.controllers if id_ != person.at("/controller")["brokerid"])
 
 
-def znodes_that_were_deleted_are_there_again_if_the_advice_is_followed(person: Person) -> None:
-    """Both at once in dual write: nothing is written to ZooKeeper, until an elected controller writes all of it."""
+def check_that_the_advice_restores_deleted_znodes(person: Person) -> None:
+    """Both znodes are deleted in dual write. Then Kafka writes nothing to ZooKeeper until another controller is
+    elected.
+    """
     advice = "restart the active controller"
     person.deletes("/controller", "/migration")
-    wait_until("it is named", lambda: advice in person.plan())
+    wait_until("the plan has the advice", lambda: advice in person.plan())
     person.follows(person.plan())
     wait_until("it is dual write as before", lambda: advice not in person.plan())
     wait_until("all is equal", lambda: run("migration", "compare", "-f", str(person.file)).returncode == 0)
@@ -93,14 +95,14 @@ def znodes_that_were_deleted_are_there_again_if_the_advice_is_followed(person: P
     assert person.status["migration"]["phase"] == "DualWrite"
 
 
-def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
-    """A changed file and a restart too early: whatever is wanted, nothing else is, and it gets it back."""
+def check_that_a_standby_without_its_flag_changes_nothing(person: Person) -> None:
+    """A standby was restarted without its flag. Whatever phase is desired, the only remedy is to restore the flag."""
     cluster, before, standby = person.cluster, len(person.restarted), a_standby(person)
     cluster.run(standby, Shape.CONTROLLER)
     remedy = f"put the flag back on controller {standby} and restart it"
     for desired in ("DualWrite", "RolledBack", "Finalized"):
         person.wants(desired, "zk-finalize")
-        wait_until("it is named", lambda: remedy in person.plan())
+        wait_until("the plan has the remedy", lambda: remedy in person.plan())
         done = run("apply", "-f", str(person.file), "--yes", "--timeout", "5s")
         assert done.returncode != 0
         assert remedy in " ".join((done.stdout + done.stderr).split())
@@ -114,8 +116,8 @@ def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
 
 
 def test_a_migration_by_hand_is_rolled_back_from_half_way_after_apply_was_killed(person: Person) -> None:
-    """Three brokers got the flag, and one of them runs in KRaft mode already. The controllers are stopped while its
-    restart back is in flight, so that nothing tells any more which partitions it has.
+    """Three brokers have the flag, and one of them already runs in KRaft mode. The controllers are stopped while its
+    restart back is in flight. So no node knows any more which partitions it has.
     """
     cluster = person.cluster
     person.start_controllers()
@@ -127,7 +129,7 @@ def test_a_migration_by_hand_is_rolled_back_from_half_way_after_apply_was_killed
     person.wants("RolledBack")
     person.apply(killed_after=1)
     assert person.restarted[4] == (in_kraft, Shape.FLAGGED_BROKER)
-    wait_until("it is back", lambda: person.at(f"/brokers/ids/{in_kraft}") is not None)
+    wait_until("the broker is back", lambda: person.at(f"/brokers/ids/{in_kraft}") is not None)
     for id_ in cluster.controllers:
         cluster.nodes[id_].stop()
     assert [one["kind"] for one in person.status["intents"]] == ["RestartNode"]
@@ -142,8 +144,10 @@ def test_a_migration_by_hand_is_rolled_back_from_half_way_after_apply_was_killed
 
 @only_in_soak
 def test_a_migration_by_hand_is_abandoned_before_the_quorum_has_taken_over(person: Person) -> None:
-    """First while brokers get the flag, then before any has it: nothing of the controllers stays in ZooKeeper. While
-    they are only silent, nothing is deleted. One that is left without the others says nothing, and is named.
+    """A migration is abandoned while brokers get the flag, and another one before any has it. No znode of the
+    controllers remains.
+
+    Nothing is deleted while the controllers may still run. If only one of them still runs, the plan says to stop it.
     """
     cluster = person.cluster
     person.start_controllers()

@@ -1,7 +1,7 @@
-"""Whether ZooKeeper and the metadata log say the same: on a real cluster of Kafka 3.9 that writes to both.
+"""The comparison of ZooKeeper and the metadata log, on a real cluster of Kafka 3.9 that writes to both.
 
-Kafka's own copy is what the readers of znodes are held against, and its own bug is the write that is lost: the last
-quota of a client, removed, is an error in `KRaftMigrationZkWriter` that is logged and never repeated.
+Kafka made the copy, so the readers of znodes must find it equal. One test uses a bug of Kafka that loses a write: when
+the last quota of a client is removed, `KRaftMigrationZkWriter` logs an error and never tries again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def produce(cluster: Migration) -> None:
 
 
 def hold_everything(cluster: Migration, zookeeper: KazooClient) -> None:
-    """All kinds of metadata that Kafka copies. A token needs a login, so that one is written as Kafka 3.5 did."""
+    """Create all kinds of metadata that Kafka copies. The token is written here: a request for one needs a login."""
     with admin(cluster) as client:
         configs = {"retention.ms": "1000000", "min.insync.replicas": "1"}
         client.create_topics({"orders": {"num_partitions": 3, "replication_factor": 1, "configs": configs}})
@@ -106,19 +106,23 @@ def hold_everything(cluster: Migration, zookeeper: KazooClient) -> None:
 
 def compared(cluster: Migration) -> tuple[int, dict[str, Any]]:
     """Exit code and document of `migration compare`."""
-    where = ("--bootstrap-server", cluster.bootstrap_servers, "--bootstrap-controller", cluster.bootstrap_controllers)
-    done = run("migration", "compare", "--zookeeper", cluster.ensemble, *where, "-o", "json")
+    addresses = (
+        *("--bootstrap-server", cluster.bootstrap_servers),
+        *("--bootstrap-controller", cluster.bootstrap_controllers),
+    )
+    done = run("migration", "compare", "--zookeeper", cluster.ensemble, *addresses, "-o", "json")
     assert SECRET not in done.stdout + done.stderr
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
 def named(document: dict[str, Any]) -> set[tuple[str, str]]:
-    return {(one["kind"], one["name"]) for one in document["differences"]}
+    """Kind and name of each difference."""
+    return {(difference["kind"], difference["name"]) for difference in document["differences"]}
 
 
 class Walk:
-    """A cluster in dual write. before: what `compare` said while nothing was copied, copied: right after the copy."""
+    """A cluster in dual write. `before`: what `compare` gave before the copy. `copied`: what it gave right after it."""
 
     def __init__(self, cluster: Migration, client: KazooClient) -> None:
         self.cluster, self.client = cluster, client
@@ -127,8 +131,8 @@ class Walk:
         self.survey: Survey | None = None
 
     def migration(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.client.get("/kafka/migration")[0])
-        return found
+        znode: dict[str, Any] = json.loads(self.client.get("/kafka/migration")[0])
+        return znode
 
     @property
     def is_copied(self) -> bool:
@@ -145,18 +149,18 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
             walk = Walk(cluster, client)
             cluster.run("broker", cluster.plain)
             wait_until("a broker registers", lambda: client.exists("/kafka/brokers/ids/1") is not None)
-            wait_until("it answers", lambda: answers(cluster))
+            wait_until("the broker answers", lambda: answers(cluster))
             hold_everything(cluster, client)
             cluster.format_controller(json.loads(client.get("/kafka/cluster/id")[0])["id"])
             cluster.run("controller", cluster.migrating_controller)
             wait_until("a quorum waits", lambda: client.exists("/kafka/migration") is not None)
-            wait_until("it says so", lambda: first_said(walk))
+            wait_until("the comparison says so", lambda: is_waiting(walk))
             cluster.run("broker", cluster.flagged)
             wait_until("ZooKeeper is copied", lambda: walk.is_copied)
             walk.copied = compared(cluster)
             cluster.run("broker", cluster.kraft)
             wait_until("the broker is in KRaft mode", lambda: not client.get_children("/kafka/brokers/ids"))
-            wait_until("it answers", lambda: answers(cluster))
+            wait_until("the broker answers again", lambda: answers(cluster))
             yield walk
         finally:
             client.stop()
@@ -170,8 +174,8 @@ def answers(cluster: Migration) -> bool:
         return False
 
 
-def first_said(walk: Walk) -> bool:
-    """What is said while nothing was copied, once the quorum has a leader."""
+def is_waiting(walk: Walk) -> bool:
+    """Compare once, and keep the result. True if the quorum has a leader, and nothing was copied."""
     walk.before = compared(walk.cluster)
     return "nothing was copied" in walk.before[1]["notRead"][0]["why"]
 
@@ -190,16 +194,16 @@ def test_all_kinds_of_metadata_are_equal_after_the_copy_and_in_dual_write(walk: 
 
 
 async def test_a_dry_run_of_the_copy_reads_all_metadata_and_has_no_findings(walk: Walk) -> None:
-    found = await dry_run(Ensemble(*parse_connect(walk.cluster.ensemble, "test")))
-    assert isinstance(found, Survey)
-    assert (found.findings, found.failures) == ((), ())
-    assert {kind: found.counts[kind] for kind in Kind if kind not in (Kind.TOPIC, Kind.PARTITION)} == {
+    survey = await dry_run(Ensemble(*parse_connect(walk.cluster.ensemble, "test")))
+    assert isinstance(survey, Survey)
+    assert (survey.findings, survey.failures) == ((), ())
+    assert {kind: survey.counts[kind] for kind in Kind if kind not in (Kind.TOPIC, Kind.PARTITION)} == {
         Kind.TOPIC_CONFIG: 2, Kind.BROKER_CONFIG: 2, Kind.QUOTA: len(QUOTAS), Kind.CREDENTIAL: 2,
         Kind.RIGHT: len(RIGHTS), Kind.TOKEN: 1, Kind.PRODUCER_ID: 1,
     }  # fmt: skip
-    assert found.passwords == ("/config/brokers/1",)
-    assert found.controller_epoch > 0
-    assert set(found.assigned) == {1}
+    assert survey.passwords == ("/config/brokers/1",)
+    assert survey.controller_epoch > 0
+    assert set(survey.assigned) == {1}
 
 
 def test_topics_acls_quotas_and_credentials_changed_in_dual_write_are_equal_in_zookeeper_and_the_log(
@@ -207,8 +211,8 @@ def test_topics_acls_quotas_and_credentials_changed_in_dual_write_are_equal_in_z
 ) -> None:
     cluster = walk.cluster
     with admin(cluster) as client:
-        made = {"num_partitions": 2, "replication_factor": 1, "configs": {"segment.ms": "600000"}}
-        client.create_topics({"made": made, "gone": made})
+        topic = {"num_partitions": 2, "replication_factor": 1, "configs": {"segment.ms": "600000"}}
+        client.create_topics({"made": topic, "gone": topic})
         client.create_partitions({"plain": 2})
         client.delete_topics(["gone"])
         pattern = ResourcePatternFilter(ResourceType.GROUP, "g-", ACLResourcePatternType.PREFIXED)
@@ -223,23 +227,23 @@ def test_topics_acls_quotas_and_credentials_changed_in_dual_write_are_equal_in_z
     code, document = compared(cluster)
     assert (code, document["differences"]) == (0, [])
     written = json.loads(walk.client.get("/kafka/latest_producer_id_block")[0])
-    assert written["broker"] == -1  # by the controller: a block that begins with the next id
+    assert written["broker"] == -1  # the controller writes it: a block that begins with the next id
 
 
 def test_a_change_by_hand_in_zookeeper_is_reported_with_both_values(walk: Walk) -> None:
     paths = [f"/kafka/{path}" for path in ("config/topics/orders", "config/users/alice%40x", "kafka-acl/Topic/orders")]
     state = "/kafka/brokers/topics/orders/partitions/0/state"
-    kept = {path: walk.client.get(path)[0] for path in (*paths, state)}
+    contents = {path: walk.client.get(path)[0] for path in (*paths, state)}
     try:
         walk.client.set(paths[0], b'{"version":1,"config":{"retention.ms":"5","min.insync.replicas":"1"}}')
-        walk.client.set(paths[1], kept[paths[1]].replace(b"salt=", b"salt=AAAA"))
+        walk.client.set(paths[1], contents[paths[1]].replace(b"salt=", b"salt=AAAA"))
         walk.client.set(paths[2], b"{")
-        walk.client.set(state, json.dumps({**json.loads(kept[state]), "isr": [1, 2]}).encode())
+        walk.client.set(state, json.dumps({**json.loads(contents[state]), "isr": [1, 2]}).encode())
         code, document = compared(walk.cluster)
         where = ("--bootstrap-controller", walk.cluster.bootstrap_controllers)
         shown = run("migration", "compare", "--zookeeper", walk.cluster.ensemble, *where)
     finally:
-        for path, content in kept.items():
+        for path, content in contents.items():
             walk.client.set(path, content)
     assert (code, document["equal"]) == (4, False)
     assert document["counts"] == {"partition": 1, "topic config": 1, "SCRAM credential": 2, "ACL": 1}
@@ -271,5 +275,5 @@ def test_a_lost_write_to_zookeeper_is_reported_and_the_next_active_controller_re
     assert (document["differences"][0]["inZooKeeper"], document["differences"][0]["inLog"]) == ("2000000", "absent")
     epoch = walk.migration()["kraft_controller_epoch"]
     walk.cluster.run("controller", walk.cluster.migrating_controller)
-    wait_until("another one is active", lambda: walk.migration()["kraft_controller_epoch"] > epoch)
-    wait_until("it has written all of it again", lambda: compared(walk.cluster)[0] == 0, step=0.5)
+    wait_until("another controller is active", lambda: walk.migration()["kraft_controller_epoch"] > epoch)
+    wait_until("the new controller has written all metadata again", lambda: compared(walk.cluster)[0] == 0, step=0.5)

@@ -1,5 +1,6 @@
-"""States of a migration that Kafka does not leave by itself, made on real nodes: each is refused by name, by an `apply`
-that may do everything, and nothing is sent. One cluster lives through all of them, in their order.
+"""States of a migration that Kafka does not leave by itself, made on real nodes: `apply` names each and sends nothing.
+
+`apply` has every consent and every right. All tests use one cluster, in their order.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ LIES: Mapping[str, Any] = {
     "brokers": {"kraft": 1}, "equality": {"at": "2020-01-01T00:00:00Z", "state": "Equal", "differences": 0},
     "lagRecords": 0, "restartsLeft": 0,
 }  # fmt: skip
-"""What a status says of a migration that has reached dual write years ago."""
+"""A status that claims that the migration reached dual write years ago."""
 
 
 class Refused:
-    """The cluster, a client of its ensemble that may write, and one document."""
+    """The cluster, a client of its ensemble that may write, and a document that `apply` refuses."""
 
     def __init__(self, cluster: MigratingCluster, client: KazooClient, folder: Path) -> None:
         self.cluster, self.client, self.folder = cluster, client, folder
@@ -48,14 +49,15 @@ class Refused:
         return read_znode(self.client, f"/kafka{path}")
 
     def written(self) -> list[Any]:
-        """By which transactions znodes are as they are. An idle quorum moves `/migration`, so of that who made it."""
-        found = [self.client.exists(f"/kafka{path}") for path in WATCHED]
-        both = zip(WATCHED, found, strict=True)
-        return [one and (one.czxid if path == "/migration" else one.mzxid) for path, one in both]
+        """The last transaction of each znode. Of `/migration` the first one, because an idle quorum writes it again."""
+        stats = [self.client.exists(f"/kafka{path}") for path in WATCHED]
+        both = zip(WATCHED, stats, strict=True)
+        return [stat and (stat.czxid if path == "/migration" else stat.mzxid) for path, stat in both]
 
     def apply(self, desired: str, *consents: str, migration: Mapping[str, Any] | None = None) -> str:
-        """What `apply` says until it gives up; znodes and processes are as they were. `migration`: what a person
-        wrote into the status.
+        """The output of `apply` until it gives up. Asserts that it changed no znode and sent nothing.
+
+        `migration`: what a person wrote into the status.
         """
         file = self.folder / "orders.yaml"
         document = by_hand.document(
@@ -71,7 +73,7 @@ class Refused:
         before = self.written()
         done = run("apply", "-f", str(file), "--yes", "--timeout", "10s")
         assert self.written() == before
-        assert done.returncode not in (0, 1), done.stderr  # 1 is what no message was written for
+        assert done.returncode not in (0, 1), done.stderr  # 1 is the code of an unexpected error
         assert "Traceback" not in done.stderr
         status = yaml.safe_load(state.read_text())["status"]
         assert not status.get("intents")
@@ -79,7 +81,7 @@ class Refused:
         return " ".join((done.stdout + done.stderr).split())
 
     def begins_anew(self, shape: Shape) -> None:
-        """The controller is wiped, formatted and started."""
+        """Wipe, format and start the controller."""
         before = self.cluster.nodes.get(CONTROLLER)
         if before is not None and before.alive:
             before.stop()
@@ -88,12 +90,12 @@ class Refused:
         self.cluster.run(CONTROLLER, shape)
 
     def describe(self) -> dict[str, Any]:
-        """What is read of the cluster; empty while something does not answer yet."""
-        where = (
+        """The output of `describe`; empty while a node does not answer yet."""
+        addresses = (
             *("--bootstrap-server", self.cluster.bootstrap_servers),
             *("--bootstrap-controller", self.cluster.bootstrap_controllers),
         )
-        done = run("describe", "--zookeeper", self.cluster.ensemble, *where, "-o", "json")
+        done = run("describe", "--zookeeper", self.cluster.ensemble, *addresses, "-o", "json")
         return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
 
     def until_led(self) -> None:
@@ -101,12 +103,12 @@ class Refused:
         wait_until("the controller leads", lambda: self.describe().get("source", {}).get("kind") == "MetadataLog")
 
     def until_copied(self) -> None:
-        """Wait until the quorum has taken over, and copied all."""
+        """Wait until the quorum has claimed ZooKeeper and copied all metadata."""
         offset = "kraft_metadata_offset"
         wait_until("ZooKeeper is copied", lambda: (self.at("/migration") or {}).get(offset, -1) > 0)
 
     def until_answers(self) -> None:
-        """Wait until the broker says what it is."""
+        """Wait until the broker answers."""
 
         def answers() -> bool:
             return any(
@@ -122,16 +124,18 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refused]:
     extra = {"offsets.topic.replication.factor": "1"}
     with (
         ZooKeeper(root / "zookeeper") as zookeeper,
-        MigratingCluster(root / "nodes", zookeeper, brokers=(BROKER,), controllers=(CONTROLLER,), extra=extra) as made,
+        MigratingCluster(
+            root / "nodes", zookeeper, brokers=(BROKER,), controllers=(CONTROLLER,), extra=extra
+        ) as cluster,
     ):
         client = KazooClient(zookeeper.connect)
         client.start()
         try:
-            found = Refused(made, client, root)
-            made.run(BROKER, Shape.PLAIN_BROKER)
-            wait_until("a broker is controller", lambda: found.at("/controller") is not None)
-            found.cluster_id = found.at("/cluster/id")["id"]
-            yield found
+            refused = Refused(cluster, client, root)
+            cluster.run(BROKER, Shape.PLAIN_BROKER)
+            wait_until("a broker is controller", lambda: refused.at("/controller") is not None)
+            refused.cluster_id = refused.at("/cluster/id")["id"]
+            yield refused
         finally:
             client.stop()
             client.close()
@@ -140,45 +144,44 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refused]:
 def test_a_controller_that_was_started_without_the_flag_blocks_the_migration(refused: Refused) -> None:
     refused.begins_anew(Shape.CONTROLLER)
     refused.until_led()
-    found = refused.apply("DualWrite")
-    assert f"controllers were started without {FLAG}: {CONTROLLER}" in found
-    assert "wipe the controllers' disks" in found
+    output = refused.apply("DualWrite")
+    assert f"controllers were started without {FLAG}: {CONTROLLER}" in output
+    assert "wipe the controllers' disks" in output
     assert "wipe the controllers' disks" in refused.apply("Finalized", "zk-finalize")
 
 
 def test_a_stale_migration_znode_of_an_earlier_attempt_blocks_the_migration(refused: Refused) -> None:
     refused.cluster.nodes[CONTROLLER].stop()
     refused.client.create("/kafka/migration", json.dumps(STALE).encode())
-    assert "start no controller; delete /migration" in refused.apply("DualWrite")  # while there is still time
+    assert "start no controller; delete /migration" in refused.apply("DualWrite")  # before a controller uses it
     refused.begins_anew(Shape.MIGRATING_CONTROLLER)
     refused.until_led()
-    found = refused.apply("DualWrite")
-    assert "/migration says that ZooKeeper was copied up to offset 5" in found
-    assert "delete every topic" in found
+    output = refused.apply("DualWrite")
+    assert "/migration says that ZooKeeper was copied up to offset 5" in output
+    assert "delete every topic" in output
     refused.cluster.nodes[CONTROLLER].stop()
     refused.client.delete("/kafka/migration")
 
 
 def test_a_missing_voter_of_a_dynamic_quorum_blocks_the_migration(refused: Refused) -> None:
-    """Two of three lead, and Kafka would take over with them: with a dynamic quorum it does not check that."""
-    made = refused.cluster
-    dynamic = made.with_controllers((3001, 3002, 3003), "dynamic")
+    """Two of three controllers run. Kafka would start the migration: it does not check this for a dynamic quorum."""
+    dynamic = refused.cluster.with_controllers((3001, 3002, 3003), "dynamic")
     with dynamic:
         dynamic.format_controllers(refused.cluster_id)
         for id_ in (3001, 3002):
             dynamic.run(id_, Shape.MIGRATING_CONTROLLER)
         quorum = Refused(dynamic, refused.client, refused.folder)
         quorum.until_led()
-        found = quorum.apply("DualWrite")
-    assert "controller 3003 is a voter that has not registered" in found
-    assert "start controller 3003" in found
+        output = quorum.apply("DualWrite")
+    assert "controller 3003 is a voter that has not registered" in output
+    assert "start controller 3003" in output
     refused.client.delete("/kafka/migration")
 
 
 def test_a_broker_whose_protocol_version_is_changed_while_it_has_the_flag_blocks_the_migration(
     refused: Refused,
 ) -> None:
-    """Kafka says so in its own log alone: before the copy it waits for ever, then it fences that broker."""
+    """Kafka only logs this: before the copy it waits forever, and after it, it fences that broker."""
     cluster = refused.cluster
     changed = {**cluster.settings(BROKER, Shape.FLAGGED_BROKER), IBP: "3.8"}
     says = f"broker {BROKER} has {IBP} 3.8, and the controllers have metadata.version 3.9-IV0"
@@ -191,15 +194,15 @@ def test_a_broker_whose_protocol_version_is_changed_while_it_has_the_flag_blocks
     refused.until_copied()
     cluster.start(BROKER, changed)
     refused.until_answers()
-    found = refused.apply("DualWrite")
-    assert says in found
-    assert f"set {IBP}=3.9 on broker {BROKER}, and restart it" in found
+    output = refused.apply("DualWrite")
+    assert says in output
+    assert f"set {IBP}=3.9 on broker {BROKER}, and restart it" in output
 
 
 def test_a_status_edited_by_hand_does_not_move_a_migration(refused: Refused) -> None:
-    found = refused.apply("Finalized", "zk-finalize", migration=LIES)
-    assert "the cluster is at Copied; a migration can be finalized only from DualWrite" in found
-    assert "phase: Migrating position: Copied" in found
+    output = refused.apply("Finalized", "zk-finalize", migration=LIES)
+    assert "the cluster is at Copied; a migration can be finalized only from DualWrite" in output
+    assert "phase: Migrating position: Copied" in output
 
 
 def test_controllers_with_the_disks_of_a_rolled_back_attempt_block_the_migration(refused: Refused) -> None:
@@ -209,6 +212,6 @@ def test_controllers_with_the_disks_of_a_rolled_back_attempt_block_the_migration
     wait_until("a broker is controller", lambda: (refused.at("/controller") or {}).get("brokerid") == BROKER)
     refused.cluster.run(CONTROLLER, Shape.MIGRATING_CONTROLLER)
     refused.until_led()
-    found = refused.apply("DualWrite")
-    assert "still have the disks of an earlier attempt, or /controller and /migration were deleted" in found
-    assert "wipe the controllers' disks, format them, and begin again" in found
+    output = refused.apply("DualWrite")
+    assert "still have the disks of an earlier attempt, or /controller and /migration were deleted" in output
+    assert "wipe the controllers' disks, format them, and begin again" in output

@@ -1,4 +1,4 @@
-"""What else may happen on the way from ZooKeeper to KRaft, and back, while clients write. Only with SOAK=1."""
+"""Migrations and rollbacks during which nodes are killed, sessions are lost and topics change. Only with SOAK=1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""kafka-python leaves a socket open that was connecting to a broker as that was killed."""
+"""kafka-python leaves a socket open if a broker is killed while it connects."""
 
 TOPIC, RECORDS = "payments", 300
 QUICK = {"zookeeper.session.timeout.ms": "4000"}
@@ -41,32 +41,32 @@ def admin(person: Person) -> Iterator[KafkaAdminClient]:
 
 
 def write(person: Person) -> None:
-    """Records that all replicas have."""
+    """Write records, and wait until all replicas have them."""
     with admin(person) as client:
         client.create_topics([NewTopic(TOPIC, 6, 3)])
     producer = KafkaProducer(bootstrap_servers=person.cluster.bootstrap_servers, acks="all")
     sent = [producer.send(TOPIC, str(n).encode()) for n in range(RECORDS)]
-    for one in sent:
-        one.get(timeout=60)
+    for future in sent:
+        future.get(timeout=60)
     producer.close()
 
 
-def none_is_lost(person: Person) -> None:
+def assert_that_no_record_is_lost(person: Person) -> None:
     consumer = KafkaConsumer(
         bootstrap_servers=person.cluster.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=15_000
     )
     consumer.assign([TopicPartition(TOPIC, n) for n in range(6)])
-    found: set[bytes] = set()
-    for one in consumer:
-        found.add(one.value)
-        if len(found) == RECORDS:
+    values: set[bytes] = set()
+    for record in consumer:
+        values.add(record.value)
+        if len(values) == RECORDS:
             break
     consumer.close()
-    assert len(found) == RECORDS
+    assert len(values) == RECORDS
 
 
 class Accidents:
-    """What happens to a node that is not restarted at that moment; each is there again at once, as it was."""
+    """Accidents of nodes that are not being restarted at that moment. Each node runs again at once, as before."""
 
     def __init__(self, person: Person) -> None:
         self.person, self.cluster = person, person.cluster
@@ -74,7 +74,7 @@ class Accidents:
     def broker_killed(self) -> None:
         killed = self._one_not_asked_for()
         self.cluster.nodes[killed].kill()
-        # In ZooKeeper mode Kafka exits if it is started again before its session of before is over.
+        # In ZooKeeper mode, Kafka exits if it is started before its last session has ended.
         wait_until("its session is over", lambda: self.person.at(f"/brokers/ids/{killed}") is None)
         self.cluster.run(killed, self.cluster.shapes[killed])
 
@@ -91,18 +91,18 @@ class Accidents:
         self.cluster.kill_and_run(next(id_ for id_ in self.cluster.controllers if id_ != leader))
 
     def session_lost(self) -> None:
-        """A broker that stands still until its session is over."""
-        still = self._one_not_asked_for()
-        if self.cluster.shapes[still] is Shape.KRAFT_BROKER:
-            return  # has none
-        self.cluster.nodes[still].freeze()
+        """Freeze a broker until its session has ended."""
+        frozen = self._one_not_asked_for()
+        if self.cluster.shapes[frozen] is Shape.KRAFT_BROKER:
+            return  # it has no session
+        self.cluster.nodes[frozen].freeze()
         try:
-            wait_until("its session is over", lambda: self.person.at(f"/brokers/ids/{still}") is None)
+            wait_until("its session is over", lambda: self.person.at(f"/brokers/ids/{frozen}") is None)
         finally:
-            self.cluster.nodes[still].thaw()
+            self.cluster.nodes[frozen].thaw()
 
     def topics_moved_and_deleted(self) -> None:
-        """A topic is made, moved and deleted, once a client gets through to the brokers."""
+        """Create, move and delete a topic, as soon as the brokers answer a client."""
         names = (f"short-lived-{number}" for number in count())
         wait_until("a topic is made, moved and deleted", lambda: self._short_lived(next(names)), step=0.5)
 
@@ -116,7 +116,7 @@ class Accidents:
 
 
 def until_done(person: Person, *flags: str, accidents: dict[int, Callable[[], object]]) -> None:
-    """`apply`, and again where it ended because a broker was away for a moment."""
+    """Run `apply`, and run it again if it ended because a broker was away for a moment."""
     while person.apply(*flags, accidents=accidents, codes=(0, 4)):
         assert person.ready["reason"] == "MigrationBlocked", person.ready
         wait_until("all brokers are back", lambda: all_are_listed(person), step=0.5)
@@ -128,7 +128,7 @@ def test_a_migration_is_finalized_though_nodes_are_killed_and_sessions_lost_in_e
     kind: str, tmp_path: Path
 ) -> None:
     with migrating(tmp_path, extra=QUICK, **KINDS[kind]) as person:
-        cluster, happens = person.cluster, Accidents(person)
+        cluster, accidents = person.cluster, Accidents(person)
         write(person)
         person.start_controllers()
         person.wants("PreMigration")
@@ -137,20 +137,20 @@ def test_a_migration_is_finalized_though_nodes_are_killed_and_sessions_lost_in_e
         until_done(
             person,
             accidents={
-                0: happens.standby_killed,
-                1: happens.session_lost,
-                2: happens.broker_killed,
-                3: happens.active_killed,
-                4: happens.topics_moved_and_deleted,
-                5: happens.standby_killed,
-                6: happens.broker_killed,
+                0: accidents.standby_killed,
+                1: accidents.session_lost,
+                2: accidents.broker_killed,
+                3: accidents.active_killed,
+                4: accidents.topics_moved_and_deleted,
+                5: accidents.standby_killed,
+                6: accidents.broker_killed,
             },
         )
         assert person.status["migration"]["phase"] == "DualWrite"
         assert run("migration", "compare", "-f", str(person.file)).returncode == 0
         person.wants("Finalized", "zk-finalize")
         (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", person.plan()))
-        until_done(person, "--approve", plan_hash, accidents={7: happens.broker_killed, 8: happens.standby_killed})
+        until_done(person, "--approve", plan_hash, accidents={7: accidents.broker_killed, 8: accidents.standby_killed})
         assert person.status["migration"]["phase"] == "Finalized"
         assert sorted(person.restarted) == sorted(
             (id_, shape)
@@ -161,24 +161,27 @@ def test_a_migration_is_finalized_though_nodes_are_killed_and_sessions_lost_in_e
             )
             for id_ in ids
         )
-        none_is_lost(person)
+        assert_that_no_record_is_lost(person)
         if kind == "static":
-            upgraded(person)
+            upgrade(person)
 
 
-def upgraded(person: Person) -> None:
-    """What was migrated is a cluster like any other: on to Kafka 4.1 and its levels."""
+def upgrade(person: Person) -> None:
+    """Upgrade the migrated cluster to Kafka 4.1 and its levels, like any other cluster."""
     cluster = person.cluster
     cluster.version = MIDDLE
     for id_ in (*cluster.controllers, *cluster.brokers):
         cluster.run(id_, cluster.shapes[id_])
         wait_until(f"node {id_} is back", lambda: all_are_listed(person), step=0.2)
-    where = ("--bootstrap-server", cluster.bootstrap_servers, "--bootstrap-controller", cluster.bootstrap_controllers)
-    dry = run("upgrade", "--release", "4.1", "--dry-run", "-o", "json", *where)
+    addresses = (
+        *("--bootstrap-server", cluster.bootstrap_servers),
+        *("--bootstrap-controller", cluster.bootstrap_controllers),
+    )
+    dry = run("upgrade", "--release", "4.1", "--dry-run", "-o", "json", *addresses)
     assert dry.returncode == 3, dry.stderr  # irreversible
-    done = run("upgrade", "--release", "4.1", "--approve", json.loads(dry.stdout)["hash"], *where)
+    done = run("upgrade", "--release", "4.1", "--approve", json.loads(dry.stdout)["hash"], *addresses)
     assert done.returncode == 0, done.stderr
-    none_is_lost(person)
+    assert_that_no_record_is_lost(person)
 
 
 def all_are_listed(person: Person) -> bool:
@@ -190,19 +193,19 @@ def all_are_listed(person: Person) -> bool:
 
 @pytest.mark.parametrize("restarted", [3, 5, 6])
 def test_a_migration_is_rolled_back_with_some_or_all_brokers_in_kraft_mode(restarted: int, tmp_path: Path) -> None:
-    """After 3 all have the flag and the quorum has taken over; after 6 all run in KRaft mode."""
+    """After 3 restarts all brokers have the flag and ZooKeeper is copied; after 6, all run in KRaft mode."""
     with migrating(tmp_path, extra=QUICK) as person:
-        happens = Accidents(person)
+        accidents = Accidents(person)
         write(person)
         person.start_controllers()
         person.wants("DualWrite")
         person.apply(killed_after=restarted)
         person.wants("RolledBack")
-        until_done(person, accidents={restarted + 1: happens.broker_killed})
+        until_done(person, accidents={restarted + 1: accidents.broker_killed})
         migration = person.status["migration"]
         assert (migration["phase"], migration["brokers"]) == ("RolledBack", {"zooKeeper": 3})
         assert person.at("/controller")["brokerid"] in person.cluster.brokers
-        none_is_lost(person)
+        assert_that_no_record_is_lost(person)
 
 
 def test_a_write_that_zookeeper_lost_blocks_the_migration_until_another_controller_repeats_it(tmp_path: Path) -> None:
@@ -226,20 +229,20 @@ def test_a_write_that_zookeeper_lost_blocks_the_migration_until_another_controll
         assert person.ready["reason"] == "MetadataDiffers", person.ready
         assert person.status["migration"]["phase"] == "DualWrite"
         Accidents(person).active_killed()
-        wait_until("it is written anew", compared(person), step=0.5)
+        wait_until("the other controller has written it again", is_equal(person), step=0.5)
         (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", person.plan()))
         person.apply("--approve", plan_hash)
         assert person.status["migration"]["phase"] == "Finalized"
-        none_is_lost(person)
+        assert_that_no_record_is_lost(person)
 
 
-def compared(person: Person) -> Callable[[], bool]:
+def is_equal(person: Person) -> Callable[[], bool]:
     return lambda: run("migration", "compare", "-f", str(person.file)).returncode == 0
 
 
 def test_two_active_controllers_at_once_end_by_the_remedy_of_the_message_and_no_record_is_lost(tmp_path: Path) -> None:
-    """One broker runs in KRaft mode: the broker that becomes the controller once `/controller` is deleted takes it for
-    dead, and elects leaders, as the quorum does.
+    """One broker runs in KRaft mode. When `/controller` is deleted, a broker in ZooKeeper mode becomes controller as
+    well. It takes the one in KRaft mode for dead and elects leaders, while the quorum does so too.
     """
     with migrating(tmp_path, extra=QUICK) as person:
         cluster = person.cluster
@@ -249,15 +252,15 @@ def test_two_active_controllers_at_once_end_by_the_remedy_of_the_message_and_no_
         person.apply(killed_after=4)  # restarts: three brokers got the flag, and one of them runs in KRaft mode
         wait_until("all brokers are back", lambda: all_are_listed(person), step=0.5)
         person.deletes("/controller")
-        wait_until("it is named", lambda: "two controllers at once" in person.plan())
+        wait_until("the plan names the problem", lambda: "two controllers at once" in person.plan())
         advice = person.plan()
         assert "then restart each broker in ZooKeeper mode, one after the other" in advice
         person.follows(advice)
-        wait_until("one is left", lambda: "two controllers at once" not in person.plan())
+        wait_until("one controller is left", lambda: "two controllers at once" not in person.plan())
         for id_ in [id_ for id_ in cluster.brokers if cluster.shapes[id_] is Shape.FLAGGED_BROKER]:
             cluster.run(id_, Shape.FLAGGED_BROKER)
-            wait_until("it is back", lambda: all_are_listed(person), step=0.5)
+            wait_until("the broker is back", lambda: all_are_listed(person), step=0.5)
         until_done(person, accidents={})
         assert person.status["migration"]["phase"] == "DualWrite"
         assert run("migration", "compare", "-f", str(person.file)).returncode == 0
-        none_is_lost(person)
+        assert_that_no_record_is_lost(person)

@@ -1,4 +1,4 @@
-"""Two real brokers whose addresses lead to each other: Kafka 4.4 says which one answers, without DESCRIBE_CONFIGS."""
+"""Two real brokers whose addresses are swapped: from Kafka 4.4 on, this is detected without DESCRIBE_CONFIGS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.e2e.rig.releases import NEWEST, RECENT
 
 
 def swapped(root: Path, version: str, kind: str) -> Cluster:
-    """Each broker tells clients the address of the other one."""
+    """A cluster in which each broker advertises the address of the other one."""
     cluster = Cluster(root, version, controllers=1, brokers=2, kind=kind, controller_kind="PLAINTEXT", authorizer=True)
     for this, other in ((1, 2), (2, 1)):
         own = {INTERNAL: cluster.nodes[this].ports[INTERNAL]} if cluster.internal == INTERNAL else {}
@@ -28,7 +28,7 @@ def swapped(root: Path, version: str, kind: str) -> Cluster:
 
 
 def described(cluster: Cluster) -> dict[str, Any]:
-    """What `describe` finds out; over SASL as alice, who may describe the cluster and nothing else."""
+    """The document of `describe`. Over SASL it is run as alice, who may describe the cluster and nothing else."""
     config: list[str] = []
     if cluster.kind != "PLAINTEXT":
         hold_rights(cluster, "alice", "DESCRIBE")

@@ -1,13 +1,13 @@
-"""Real nodes that are gone: what is left answers in time, and what is missing is a failure of its own.
+"""Real nodes that are gone: all others answer in time, and each missing node is a failure.
 
-The cluster does not come back: of the files that ask it, this is the last.
+The cluster is not healed afterwards, so this is the last file that uses it.
 """
 
 from __future__ import annotations
 
 from kafkafeatures.core.facts.readings import BrokerList, ControllerList, Failure, FailureKind, Role
 from kafkafeatures.kafka.requests.features import route
-from tests.e2e.kafka.test_asking import CONTROLLERS, answering, settings, surveyed
+from tests.e2e.kafka.test_asking import CONTROLLERS, answering, probed, settings
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import OLD
 
@@ -19,7 +19,7 @@ async def test_stopped_and_frozen_nodes_are_failures_and_the_time_of_a_probe_is_
     standby = next(id_ for id_ in sorted(CONTROLLERS) if id_ != leader)
     cluster.nodes[standby].kill()
 
-    result, took = await surveyed(settings(cluster, timeout=5.0))
+    result, took = await probed(settings(cluster, timeout=5.0))
     print(f"{cluster.version} a broker and a controller stopped: {took:.3f} s")
     assert answering(result, Role.BROKER) == {1, 3}
     assert answering(result, Role.CONTROLLER) == CONTROLLERS - {standby}
@@ -34,19 +34,19 @@ async def test_stopped_and_frozen_nodes_are_failures_and_the_time_of_a_probe_is_
     assert gone == expected
     assert took < 3
 
-    # Frozen, it accepts connections and says nothing.
+    # A frozen broker accepts connections and never answers.
     cluster.nodes[3].freeze()
-    result, took = await surveyed(settings(cluster, timeout=1.5))
+    result, took = await probed(settings(cluster, timeout=1.5))
     print(f"{cluster.version} a broker frozen, 1.5 s of patience: {took:.3f} s")
     cluster.nodes[3].thaw()
     assert 1 in answering(result, Role.BROKER)
     assert took < 5
 
-    # Two of three controllers gone. The survivor may continue naming the dead leader, so the quorum is what counts.
+    # Two of three controllers are gone. The last one may still name the dead leader, so the quorum decides.
     leader = cluster.leader()
     cluster.nodes[leader].kill()
     (last,) = CONTROLLERS - {standby, leader}
-    result, took = await surveyed(settings(cluster, timeout=3.0))
+    result, took = await probed(settings(cluster, timeout=3.0))
     print(f"{cluster.version} no leader: {took:.3f} s")
     assert answering(result, Role.CONTROLLER) == {last}
     assert isinstance(result.controllers, ControllerList)
@@ -57,7 +57,7 @@ async def test_stopped_and_frozen_nodes_are_failures_and_the_time_of_a_probe_is_
     assert way.closed is not None
     assert way.stops() == ()
 
-    result, took = await surveyed(settings(cluster, controllers=False, timeout=3.0))
+    result, took = await probed(settings(cluster, controllers=False, timeout=3.0))
     print(f"{cluster.version} no leader, from brokers: {took:.3f} s")
     assert isinstance(result.quorum, Failure)
     assert 1 in answering(result, Role.BROKER)

@@ -1,7 +1,7 @@
-"""Partitions of a live cluster: of its metadata log and asked for, against what an independent client reads of it.
+"""Partitions of a live cluster, from its metadata log and by requests, compared with those of an independent client.
 
-One cluster lives through everything in this file, in the order of the tests: three brokers and an authorizer. `alice`
-may read the metadata log; `bob` may not, but sees every topic, until the last tests take that away.
+All tests of this file use one cluster, in their order: three brokers and an authorizer. `alice` may read the metadata
+log. `bob` may not, but may describe every topic, until the last tests revoke that right.
 """
 
 from __future__ import annotations
@@ -80,24 +80,26 @@ def read(cluster: Cluster, user: str, *, partitions: bool = True) -> Readings:
 
 
 def of_log(cluster: Cluster) -> PartitionsReading | Failure:
-    log, found = read(cluster, "alice")[1:]
+    """The partitions that `alice` reads from the metadata log."""
+    log, partitions = read(cluster, "alice")[1:]
     assert isinstance(log, LogReading), log
-    assert isinstance(found, Failure) or found.offset == log.image.offset
-    return found
+    assert isinstance(partitions, Failure) or partitions.offset == log.image.offset
+    return partitions
 
 
-def asked(cluster: Cluster) -> PartitionsReading | Failure:
-    log, found = read(cluster, "bob")[1:]
+def requested(cluster: Cluster) -> PartitionsReading | Failure:
+    """The partitions that `bob` reads by requests, because he may not read the log."""
+    log, partitions = read(cluster, "bob")[1:]
     assert isinstance(log, Failure)
     assert log.kind is FailureKind.AUTHORIZATION
-    assert isinstance(found, Failure) or found.offset == -1
-    return found
+    assert isinstance(partitions, Failure) or partitions.offset == -1
+    return partitions
 
 
 def comparable(found: PartitionsReading) -> Rows:
-    """The rows without what the answers of brokers do not contain."""
+    """The rows without the fields that the answers of brokers do not have."""
     rows = found.partitions.rows()
-    return {(name, at): replace(one, partition_epoch=0, is_recovering=False) for name, at, one in rows}
+    return {(name, at): replace(row, partition_epoch=0, is_recovering=False) for name, at, row in rows}
 
 
 def theirs(cluster: Cluster) -> Rows:
@@ -106,47 +108,50 @@ def theirs(cluster: Cluster) -> Rows:
         names = sorted(client.list_topics())
         topics: list[Any] = client.describe_topic_partitions(names)["topics"]
         moving = client.list_partition_reassignments()
-    found = {}
+    rows = {}
     for topic in topics:
-        for one in topic["partitions"]:
-            at = topic["name"], one["partition_index"]
+        for partition in topic["partitions"]:
+            at = topic["name"], partition["partition_index"]
             moved = moving.get(TopicPartition(*at), {"adding_replicas": (), "removing_replicas": ()})
-            found[at] = Partition(
-                tuple(one["replica_nodes"]),
-                frozenset(one["isr_nodes"]),
-                frozenset(one["eligible_leader_replicas"] or ()),
+            rows[at] = Partition(
+                tuple(partition["replica_nodes"]),
+                frozenset(partition["isr_nodes"]),
+                frozenset(partition["eligible_leader_replicas"] or ()),
                 frozenset(moved["adding_replicas"]),
                 frozenset(moved["removing_replicas"]),
-                one["leader_id"],
-                one["leader_epoch"],
+                partition["leader_id"],
+                partition["leader_epoch"],
                 0,
             )
-    return found
+    return rows
 
 
 def agree(cluster: Cluster, holds: Callable[[Rows], object]) -> Rows:
-    """All three say the same, once it is what is waited for; a cluster that moves is looked at again."""
+    """Read until `holds` is true for the rows, and assert that the log, requests and the independent client agree.
+
+    If the cluster changed during the reading, it is read again.
+    """
     until = time.monotonic() + 60
     while True:
-        before, logged, by_asking, after = theirs(cluster), of_log(cluster), asked(cluster), theirs(cluster)
-        both = isinstance(logged, PartitionsReading) and isinstance(by_asking, PartitionsReading)
+        before, logged, by_requests, after = theirs(cluster), of_log(cluster), requested(cluster), theirs(cluster)
+        both = isinstance(logged, PartitionsReading) and isinstance(by_requests, PartitionsReading)
         if both and before == after and holds(before):
             break
-        assert time.monotonic() < until, (before, logged, by_asking)
+        assert time.monotonic() < until, (before, logged, by_requests)
     assert isinstance(logged, PartitionsReading)
-    assert isinstance(by_asking, PartitionsReading)
+    assert isinstance(by_requests, PartitionsReading)
     assert comparable(logged) == before
-    assert comparable(by_asking) == before
-    assert logged.partitions.min_insync_replicas.topics == by_asking.partitions.min_insync_replicas.topics
-    assert logged.default_min_insync_replicas == by_asking.default_min_insync_replicas
-    names = [{one.id: one.name for one in each.partitions.topics.values()} for each in (logged, by_asking)]
+    assert comparable(by_requests) == before
+    assert logged.partitions.min_insync_replicas.topics == by_requests.partitions.min_insync_replicas.topics
+    assert logged.default_min_insync_replicas == by_requests.default_min_insync_replicas
+    names = [{topic.id: topic.name for topic in each.partitions.topics.values()} for each in (logged, by_requests)]
     assert names[0] == names[1]
     return before
 
 
-def whole(found: PartitionsReading | Failure) -> PartitionsReading:
-    assert isinstance(found, PartitionsReading), found
-    return found
+def whole(reading: PartitionsReading | Failure) -> PartitionsReading:
+    assert isinstance(reading, PartitionsReading), reading
+    return reading
 
 
 def test_partitions_of_the_log_and_of_api_requests_are_those_that_an_independent_client_reads(cluster: Cluster) -> None:
@@ -158,7 +163,7 @@ def test_partitions_of_the_log_and_of_api_requests_are_those_that_an_independent
 def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker before Kafka 3.8, which has no ELR either."""
+    """Such a broker is older than Kafka 3.8, and has no eligible leader replicas (ELR) either."""
 
     class Older(Pool):
         async def ask(self, address: Address, role: Role, message: Request[Any], **options: Any) -> Any:
@@ -167,24 +172,24 @@ def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
             return await super().ask(address, role, message, **options)
 
     monkeypatch.setattr("kafkafeatures.kafka.cluster.Pool", Older)
-    assert comparable(whole(asked(cluster))) == theirs(cluster)
+    assert comparable(whole(requested(cluster))) == theirs(cluster)
 
 
 def test_pages_of_partitions_are_read_to_the_last(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of partitions end in the middle of topics."""
-    asked_for: list[DescribeTopicPartitionsRequest] = []
+    """The small pages end in the middle of topics."""
+    requests: list[DescribeTopicPartitionsRequest] = []
 
     def small(cursor: tuple[str, int] | None) -> DescribeTopicPartitionsRequest:
-        asked_for.append(DescribeTopicPartitionsRequest(cursor, limit=2))
-        return asked_for[-1]
+        requests.append(DescribeTopicPartitionsRequest(cursor, limit=2))
+        return requests[-1]
 
     monkeypatch.setattr(asked_partitions, "DescribeTopicPartitionsRequest", small)
-    assert comparable(whole(asked(cluster))) == theirs(cluster)
-    assert len(asked_for) == 5
+    assert comparable(whole(requested(cluster))) == theirs(cluster)
+    assert len(requests) == 5  # ten partitions, two in each page
 
 
 def test_a_default_that_a_request_sets_for_all_brokers_applies_in_the_next_reading(cluster: Cluster) -> None:
-    """Without asking them again: it is in the log."""
+    """The brokers are not asked again, because the log has this default."""
 
     async def before_and_after() -> list[int]:
         found = []
@@ -195,15 +200,16 @@ def test_a_default_that_a_request_sets_for_all_brokers_applies_in_the_next_readi
         return found
 
     assert asyncio.run(before_and_after()) == [1, 2]
-    wait_until("the brokers heard of it", lambda: whole(asked(cluster)).default_min_insync_replicas == 2)
+    wait_until("the brokers heard of it", lambda: whole(requested(cluster)).default_min_insync_replicas == 2)
     hold_broker_default(cluster.brokers[0], MIN_INSYNC, "1")
-    wait_until("the brokers heard of it", lambda: whole(asked(cluster)).default_min_insync_replicas == 1)
+    wait_until("the brokers heard of it", lambda: whole(requested(cluster)).default_min_insync_replicas == 1)
 
 
 def test_a_broker_that_was_killed_leaves_the_isr(cluster: Cluster) -> None:
-    """The disks of a killed broker need not be asked: what it hosts others host too, or no broker that is available.
+    """Until a killed broker is fenced, the partitions are unknown. Its file may have the highest min.insync.replicas,
+    and its disks may have topics that the user may not see.
 
-    Until it is fenced nothing is known: what is in its file may be the highest, and its disks may hold what is hidden.
+    After that, its disks are not needed: other brokers have the same replicas, or none that is available does.
     """
     cluster.nodes[3].kill()
     for user in ("alice", "bob"):
@@ -217,14 +223,14 @@ def test_a_broker_that_was_killed_leaves_the_isr(cluster: Cluster) -> None:
 
 
 def kill(cluster: Cluster, broker: int) -> None:
-    """The independent client would leave connections to it behind, as long as it is listed."""
+    """Kill a broker and wait until it is fenced: the independent client would connect to it while it is listed."""
     cluster.nodes[broker].kill()
     port = cluster.nodes[1].ports[cluster.internal]
     wait_until(f"broker {broker} is fenced", lambda: broker not in listed_brokers(port))
 
 
 def test_a_reassignment_that_is_running_is_shown(cluster: Cluster) -> None:
-    """The reassignment cannot end: the replica that comes is on a broker that is gone."""
+    """The reassignment cannot end, because the new replica is on a broker that is gone."""
     with admin(cluster) as client:
         done = client.alter_partition_reassignments({TopicPartition("alone", 0): [3, 1]})
     assert set(done.values()) == {None}
@@ -245,16 +251,16 @@ def test_replicas_that_are_eligible_without_being_in_sync_are_shown(cluster: Clu
 def test_the_reader_of_the_log_drops_partitions_that_no_reading_needs(cluster: Cluster) -> None:
     async def with_and_without() -> tuple[LogReading, LogReading, bool]:
         async with Client(settings(cluster, "alice"), environment=SYSTEM) as client:
-            first, again = (await client.read(partitions=True)).log, (await client.read()).log
+            first, second = (await client.read(partitions=True)).log, (await client.read()).log
             assert isinstance(first, LogReading)
-            assert isinstance(again, LogReading)
-            return first, again, await client.unchanged()
+            assert isinstance(second, LogReading)
+            return first, second, await client.unchanged()
 
-    first, again, unchanged = asyncio.run(with_and_without())
+    first, second, unchanged = asyncio.run(with_and_without())
     assert first.image.partitioned is not None
-    assert again.image.partitioned is None
+    assert second.image.partitioned is None
     assert replace(first.image, partitioned=None, offset=0, timestamp_ms=0, counts={}) == replace(
-        again.image, offset=0, timestamp_ms=0, counts={}
+        second.image, offset=0, timestamp_ms=0, counts={}
     )
     assert unchanged
 
@@ -266,21 +272,21 @@ def drop_topic_rights(cluster: Cluster) -> None:
 
 
 def refused(cluster: Cluster, user: str, words: str) -> Failure:
-    """Once the rights are in effect."""
-    found: list[Failure] = []
+    """The failure of a reading whose message contains `words`, as soon as the change of rights is in effect."""
+    failures: list[Failure] = []
 
     def is_refused() -> bool:
         last = read(cluster, user).partitions
         if isinstance(last, Failure) and words in last.message:
-            found.append(last)
-        return bool(found)
+            failures.append(last)
+        return bool(failures)
 
-    wait_until(f"{user} is told of {words}", is_refused)
-    return found[0]
+    wait_until(f"a failure for {user} names {words}", is_refused)
+    return failures[0]
 
 
 def test_a_topic_that_is_hidden_from_the_user_is_a_failure_with_its_missing_right(cluster: Cluster) -> None:
-    """Kafka leaves the topic out of its answers, without a word."""
+    """Kafka leaves the topic out of its answers, without an error."""
     drop_topic_rights(cluster)
     hold_rights(cluster, "bob", "DESCRIBE", "DESCRIBE_CONFIGS", resource=ORDERS)
     hold_rights(cluster, "bob", "DESCRIBE", "DESCRIBE_CONFIGS", resource=ResourcePattern(ResourceType.TOPIC, "alone"))
@@ -301,7 +307,7 @@ def test_a_topic_whose_configs_the_user_may_not_read_is_named(cluster: Cluster) 
 
 
 def test_a_missing_right_on_the_cluster_is_named_with_the_command_that_grants_it(cluster: Cluster) -> None:
-    """The right is missed even where the log may be read: the log does not say what is in the files of brokers."""
+    """The right is needed even by a user who may read the log: the log does not have the files of brokers."""
     drop_cluster_right(cluster, "alice", ACLOperation.DESCRIBE_CONFIGS)
     found = refused(cluster, "alice", "DESCRIBE_CONFIGS")
     assert found.remedy.endswith(" --add --allow-principal User:alice --operation DescribeConfigs --cluster")

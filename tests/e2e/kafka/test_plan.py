@@ -23,7 +23,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def document(path: Path, cluster: Cluster, **spec: Any) -> Path:
-    """A document with these parts of a spec; JSON is YAML."""
+    """Write a document with these parts of a spec. It is JSON, which is also YAML."""
     body = {
         "apiVersion": "kafkafeatures.dev/v1alpha1",
         "kind": "KafkaFeatures",
@@ -41,8 +41,8 @@ def level(name: str, value: int | str) -> dict[str, Any]:
 def plan(path: Path, *flags: str, code: int = 0) -> dict[str, Any]:
     done = run("plan", "-f", str(path), "-o", "json", *flags)
     assert done.returncode == code, done.stderr + done.stdout
-    made: dict[str, Any] = json.loads(done.stdout)
-    return made
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def apply(path: Path, *flags: str, code: int = 0) -> dict[str, Any]:
@@ -60,13 +60,16 @@ def reasons(status: dict[str, Any]) -> dict[str, str]:
 def test_a_plan_shows_its_steps_and_changes_no_level(cluster: Cluster, tmp_path: Path) -> None:
     path = document(tmp_path / "l.yaml", cluster, features=level("metadata.version", "4.1-IV1"))
     before = describe(cluster)["features"]
-    made = plan(path)
-    assert (made["verdict"], made["generation"], made["resource"]) == ("Changes", 1, "default/orders")
-    assert made["hash"].startswith("sha256:")
-    assert [step["detail"] for step in made["steps"]] == ["metadata.version 25 (4.0-IV3) -> 27 (4.1-IV1)"]
-    assert (made["steps"][0]["reversible"], made["steps"][0]["undo"]) == (True, "Safe")  # 26 and 27 changed no metadata
-    assert made["serverVerdict"] == {"state": "Accepted"}
-    assert plan(path, "--detailed-exitcode", code=2)["hash"] == made["hash"]
+    computed = plan(path)
+    assert (computed["verdict"], computed["generation"], computed["resource"]) == ("Changes", 1, "default/orders")
+    assert computed["hash"].startswith("sha256:")
+    assert [step["detail"] for step in computed["steps"]] == ["metadata.version 25 (4.0-IV3) -> 27 (4.1-IV1)"]
+    assert (computed["steps"][0]["reversible"], computed["steps"][0]["undo"]) == (
+        True,
+        "Safe",
+    )  # 26 and 27 changed no metadata
+    assert computed["serverVerdict"] == {"state": "Accepted"}
+    assert plan(path, "--detailed-exitcode", code=2)["hash"] == computed["hash"]
     assert describe(cluster)["features"] == before
     assert list(tmp_path.iterdir()) == [path]
     text = run("plan", "-f", str(path)).stdout
@@ -77,8 +80,8 @@ def test_a_plan_shows_its_steps_and_changes_no_level(cluster: Cluster, tmp_path:
 
 def test_the_latest_levels_are_the_highest_that_all_nodes_support(cluster: Cluster, tmp_path: Path) -> None:
     path = document(tmp_path / "l.yaml", cluster)
-    made = plan(path, "--latest", code=3)  # computed, not named
-    wanted = {one["name"]: one["desired"] for one in made["features"] if "desired" in one}
+    computed = plan(path, "--latest", code=3)  # it needs an approval: the document does not name the levels
+    wanted = {one["name"]: one["desired"] for one in computed["features"] if "desired" in one}
     assert wanted["metadata.version"] == 33
     assert wanted["share.version"] == 2
     assert "kraft.version" not in wanted
@@ -95,14 +98,14 @@ def test_a_downgrade_needs_a_consent_and_the_consent_is_used_once(cluster: Clust
     assert apply(consented)["spentConsents"] == ["transaction.version:2->0"]
     assert levels(describe(cluster))["transaction.version"] == 0
 
-    # Git is reverted and comes back: the consent that was left in it authorises nothing.
+    # Git is reverted and the downgrade is committed again: the consent that remained in the document is used up.
     consents = ["transaction.version:2->0"]
     apply(document(path, cluster, features=level("transaction.version", 2), consents=consents))
-    again = apply(document(path, cluster, features=level("transaction.version", 0), consents=consents), code=4)
-    assert reasons(again)["Stalled"] == "ConsentSpent"
+    refused = apply(document(path, cluster, features=level("transaction.version", 0), consents=consents), code=4)
+    assert reasons(refused)["Stalled"] == "ConsentSpent"
     assert levels(describe(cluster))["transaction.version"] == 2
 
-    # Taken out and named anew it is a new consent.
+    # After it was removed from the document and added again, it is a new consent.
     apply(document(path, cluster, features=level("transaction.version", 2)))
     apply(document(path, cluster, features=level("transaction.version", 0), consents=consents))
     assert levels(describe(cluster))["transaction.version"] == 0
@@ -136,53 +139,58 @@ def test_a_dependency_that_is_not_met_is_named_with_its_level(cluster: Cluster, 
 
 def test_a_plan_with_computed_levels_waits_for_the_approval_of_its_own_hash(cluster: Cluster, tmp_path: Path) -> None:
     path = document(tmp_path / "l.yaml", cluster, features={"releaseVersion": "4.1"})
-    made = plan(path, code=3)
-    assert made["verdict"] == "ApprovalRequired"
-    assert made["irreversible"] is False
-    assert {one["undo"] for one in made["steps"]} == {"Safe", "Lossy"}
+    computed = plan(path, code=3)
+    assert computed["verdict"] == "ApprovalRequired"
+    assert computed["irreversible"] is False
+    assert {one["undo"] for one in computed["steps"]} == {"Safe", "Lossy"}
     waiting = apply(path, code=3)
     assert reasons(waiting)["ApprovalRequired"] == "PlanPending"
     assert "Stalled" not in reasons(waiting)
-    assert waiting["plan"]["hash"] == made["hash"]
+    assert waiting["plan"]["hash"] == computed["hash"]
     other = apply(path, "--approve", "sha256:00000000", code=3)
     assert reasons(other)["ApprovalRequired"] == "PlanChanged"
     assert levels(describe(cluster))["metadata.version"] == 25
 
-    # The cluster changes; what was approved is not what would happen now.
+    # The cluster changes, so the plan is no longer the one that was approved.
     raised = document(tmp_path / "other.yaml", cluster, features=level("metadata.version", 26))
     apply(raised)
-    assert reasons(apply(path, "--approve", made["hash"], code=3))["ApprovalRequired"] == "PlanChanged"
+    assert reasons(apply(path, "--approve", computed["hash"], code=3))["ApprovalRequired"] == "PlanChanged"
 
     now = plan(path, code=3)["hash"]
     done = apply(path, "--approve", now[:19])
     assert reasons(done)["Ready"] == "InSync"
     assert done["changeCount"] >= 2  # one approval covers the steps of its plan
-    told = levels(describe(cluster))
-    assert (told["metadata.version"], told["eligible.leader.replicas.version"], told["group.version"]) == (27, 1, 1)
-    assert told["kraft.version"] == 0  # no bundle touches it
+    now_finalized = levels(describe(cluster))
+    names = ("metadata.version", "eligible.leader.replicas.version", "group.version")
+    assert [now_finalized[name] for name in names] == [27, 1, 1]
+    assert now_finalized["kraft.version"] == 0  # no release bundle changes it
 
 
 def test_an_approval_is_not_valid_for_a_later_repetition_of_the_same_change(cluster: Cluster, tmp_path: Path) -> None:
-    """Approved in the document; then done by hand, undone by hand; then withdrawn and asked for again."""
-    path, asked = tmp_path / "l.yaml", level("streams.version", 1)
+    """A change is approved in the document, and then made and reverted by hand. The approval is not valid for it again.
+
+    Nor is an approval valid after the document no longer asks for the change and then asks for it again.
+    """
+    path, features = tmp_path / "l.yaml", level("streams.version", 1)
     always = {"drift": {"onDrift": "Correct"}, "approval": {"policy": "Always"}}
-    hash_ = apply(document(path, cluster, features=asked, **always), code=3)["plan"]["hash"]
+    hash_ = apply(document(path, cluster, features=features, **always), code=3)["plan"]["hash"]
     approved = {**always, "approval": {"policy": "Always", "planHash": hash_}}
     meddle(cluster, "streams.version", 1)
-    apply(document(path, cluster, features=asked, **approved))
+    apply(document(path, cluster, features=features, **approved))
     meddle(cluster, "streams.version", 0)
     for command in (apply, plan, apply):
-        held = command(path, code=3)
-    assert reasons(held)["ApprovalRequired"] == "PlanChanged"
+        waiting = command(path, code=3)
+    assert reasons(waiting)["ApprovalRequired"] == "PlanChanged"
     assert levels(describe(cluster))["streams.version"] == 0
 
-    approved["approval"]["planHash"] = held["plan"]["hash"]
+    approved["approval"]["planHash"] = waiting["plan"]["hash"]
     apply(document(path, cluster, features={"levels": []}, **approved))
-    held = apply(document(path, cluster, features=asked, **approved), code=3)
-    assert reasons(held)["ApprovalRequired"] == "PlanChanged"
-    held = apply(path, "--approve", held["plan"]["hash"], code=3)  # each hash has to be of the plan
-    approved["approval"]["planHash"] = held["plan"]["hash"]
-    apply(document(path, cluster, features=asked, **approved))
+    waiting = apply(document(path, cluster, features=features, **approved), code=3)
+    assert reasons(waiting)["ApprovalRequired"] == "PlanChanged"
+    # The hash in the document must be that of the plan as well.
+    waiting = apply(path, "--approve", waiting["plan"]["hash"], code=3)
+    approved["approval"]["planHash"] = waiting["plan"]["hash"]
+    apply(document(path, cluster, features=features, **approved))
     assert levels(describe(cluster))["streams.version"] == 1
     meddle(cluster, "streams.version", 0)
 
@@ -196,7 +204,7 @@ def test_drift_is_reported_and_is_corrected_where_the_document_says_correct(clus
     assert reasons(reported)["Ready"] == "Drifted"
     assert levels(describe(cluster))["share.version"] == 0
 
-    # To correct it makes a change again that is not safe to undo, so it waits for an approval.
+    # The correction repeats a change that is not safe to undo, so it waits for an approval.
     correct = document(path, cluster, features=level("share.version", 1), drift={"onDrift": "Correct"})
     assert reasons(apply(correct, code=3))["ApprovalRequired"] == "PlanPending"
     apply(correct, "--approve", plan(correct, code=3)["hash"])
@@ -208,8 +216,8 @@ def test_drift_is_reported_and_is_corrected_where_the_document_says_correct(clus
     meddle(cluster, "share.version", 0)
     apply(never)
     meddle(cluster, "share.version", 0)
-    fought = apply(never, code=4)
-    assert reasons(fought)["Stalled"] == "ConflictDetected"
+    conflict = apply(never, code=4)
+    assert reasons(conflict)["Stalled"] == "ConflictDetected"
     assert levels(describe(cluster))["share.version"] == 0
 
 
@@ -220,8 +228,8 @@ def test_a_document_in_observe_mode_or_suspended_sends_no_update(cluster: Cluste
     assert reasons(observed)["Ready"] == "Observed"
     assert reasons(observed)["FeaturesFinalized"] == "BehindTarget"
     assert observed["plan"]["summary"] == "streams.version 0 -> 1"
-    held = apply(document(path, cluster, features=level("streams.version", 1), suspend=True), code=4)
-    assert reasons(held)["Ready"] == "Suspended"
+    suspended = apply(document(path, cluster, features=level("streams.version", 1), suspend=True), code=4)
+    assert reasons(suspended)["Ready"] == "Suspended"
     assert levels(describe(cluster)) == before
 
 
@@ -231,9 +239,9 @@ def test_init_prints_a_document_that_is_in_sync_with_the_cluster(cluster: Cluste
     path = tmp_path / "l.yaml"
     path.write_text(done.stdout)
     assert yaml.safe_load(done.stdout)["spec"]["mode"] == "Observe"
-    made = plan(path)
-    assert made["verdict"] == "InSync"
-    assert made["clusterId"] == cluster.cluster_id
+    computed = plan(path)
+    assert computed["verdict"] == "InSync"
+    assert computed["clusterId"] == cluster.cluster_id
     path.write_text(done.stdout.replace("    # - ", "    - ").replace("    #   ", "      "))
     offered = plan(path)
     assert "share.version 0 -> " in str(offered["steps"])
@@ -247,10 +255,10 @@ def test_kraft_version_is_raised_last_in_a_step_of_its_own_and_only_with_a_conse
     assert refused.returncode == 4
     assert "add 'dynamic-quorum' to consents" in refused.stderr
     path = document(tmp_path / "l.yaml", cluster, features=wanted, consents=["dynamic-quorum"])
-    made = plan(path, code=3)
-    planned = made["steps"][-1]["effects"]
-    apply(path, code=3)  # the addresses are no part of a name and a consent
-    status = apply(path, "--approve", made["hash"])
+    computed = plan(path, code=3)
+    planned = computed["steps"][-1]["effects"]
+    apply(path, code=3)  # a consent covers no addresses of voters, so they need an approval
+    status = apply(path, "--approve", computed["hash"])
     assert status["history"][-1]["action"] == "kraft.version 0 -> 1"
     assert cluster.features()["kraft.version"][2] == "1"
 
@@ -266,8 +274,10 @@ def test_kraft_version_is_raised_last_in_a_step_of_its_own_and_only_with_a_conse
 
 
 def test_an_old_kafka_is_not_asked_to_raise_kraft_version(borrow: Callable[[str], Cluster], tmp_path: Path) -> None:
-    """3.9 and 4.0 say yes and write a record without effect (KAFKA-16538, KAFKA-18979)."""
+    """3.9 and 4.0 accept the request and write a record without effect (KAFKA-16538, KAFKA-18979)."""
     old = borrow(f"small {OLD}")
     path = document(tmp_path / "l.yaml", old, features=level("kraft.version", 1), consents=["dynamic-quorum"])
-    waiting = apply(path, "--timeout", "5s", code=5)  # it may be in the middle of an upgrade
+    waiting = apply(
+        path, "--timeout", "5s", code=5
+    )  # `apply` waits, because an upgrade of the nodes may be in progress
     assert "runs a Kafka release before 4.1" in waiting["blockers"][0]["message"]

@@ -1,4 +1,4 @@
-"""Settings with which a level that is finalized is of no use: what real brokers refuse, and what a plan warns of."""
+"""Settings without which a finalized level has no effect: a plan warns about them, and real brokers refuse requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORLD = next(world for world in WORLDS.values() if world.version == NEWEST)
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One broker with the defaults of Kafka for share groups, that offers the classic protocol alone."""
+    """A single broker with Kafka's defaults for share groups, which offers only the classic protocol."""
     cluster = Cluster(tmp_path_factory.mktemp("alone"), NEWEST, controllers=1, brokers=1, release_version="3.9")
     cluster.nodes[1].extra[PROTOCOLS] = "classic"
     with cluster:
@@ -57,11 +57,11 @@ def answer(node: Node, request: Any, response: Any) -> Any:
 
 
 def share_coordinator(broker: Node) -> int:
-    """The error code of a question for the coordinator of a share group, whose state it keeps."""
+    """The error code of the request for the coordinator of a share group's state."""
     key = f"group:{base64.urlsafe_b64encode(UUID(int=99).bytes).decode().rstrip('=')}:0"
     request = FindCoordinatorRequest(key_type=i8(SHARE), coordinator_keys=(key,))
-    (found,) = answer(broker, request, FindCoordinatorResponse).coordinators
-    return int(found.error_code)
+    (coordinator,) = answer(broker, request, FindCoordinatorResponse).coordinators
+    return int(coordinator.error_code)
 
 
 def has_state_topic(cluster: Cluster) -> bool:
@@ -70,6 +70,7 @@ def has_state_topic(cluster: Cluster) -> bool:
 
 
 def consumer_joins(broker: Node) -> int:
+    """The error code of a request to join a consumer group with the new protocol."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=GroupId("group"), member_id="m", member_epoch=i32(0), instance_id=None, rack_id=None,
         rebalance_timeout=i32Timedelta.parse(timedelta(seconds=1)), subscribed_topic_names=(TopicName("orders"),),
@@ -79,7 +80,7 @@ def consumer_joins(broker: Node) -> int:
 
 
 def warnings(cluster: Cluster, folder: Path, **wanted: int) -> dict[str, list[str]]:
-    """By feature, what `plan` warns of."""
+    """The warnings of `plan`, by feature."""
     levels = {name.replace("_", "."): level for name, level in wanted.items()}
     path = write_document(folder / "levels.yaml", levels, bootstrapServers=cluster.bootstrap_servers)
     done = run("plan", "-f", str(path), "-o", "json")
@@ -115,4 +116,6 @@ def test_a_plan_warns_of_a_missing_prerequisite_that_the_broker_refuses_after_th
     broker.start()
     wait_until("a coordinator is found", lambda: share_coordinator(broker) == 0)
     assert has_state_topic(alone)
-    assert consumer_joins(broker) != UNSUPPORTED_VERSION  # by now it may, once it knows its coordinator
+    assert (
+        consumer_joins(broker) != UNSUPPORTED_VERSION
+    )  # it is allowed now, though the coordinator may not be known yet

@@ -1,4 +1,4 @@
-"""The tables of metadata records, against the definitions in the jars of each release: no node is started."""
+"""The tables of metadata records, compared with the definitions in the jars of each release. No node is started."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tests.kraftlog.generate.definitions import RELEASES, fields, jars, read
 
 TYPES = {kind.key: kind for kind in METADATA_TYPES + OTHER_TYPES}
 NAMED = {"producerIdsEnd": "nextProducerId", "lastKnownELR": "lastKnownElr"}
-"""Fields that were renamed; the bytes are the same."""
+"""Fields that were renamed, though their bytes are the same: former name to new name."""
 
 
 def present(found: list[Field] | tuple[Field, ...], version: int) -> list[Field]:
-    """The fields of a version; those with a tag last, for old releases have fewer of them."""
-    return sorted((one for one in found if one.since <= version), key=lambda one: (one.tag is not None, one.tag))
+    """The fields of a version. Those with a tag are last, because older releases have fewer of them."""
+    of_version = (field for field in found if field.since <= version)
+    return sorted(of_version, key=lambda field: (field.tag is not None, field.tag))
 
 
-def renamed(one: Field) -> Field:
-    return Field(NAMED.get(one.name, one.name), one.type, one.since, one.tag, one.nullable)
+def renamed(field: Field) -> Field:
+    return Field(NAMED.get(field.name, field.name), field.type, field.since, field.tag, field.nullable)
 
 
 def test_the_record_tables_in_the_tree_are_those_that_the_generator_writes() -> None:
@@ -36,10 +37,11 @@ def test_every_record_of_a_release_has_the_layout_of_the_release_in_the_tables(v
     for one in defined:
         kind, newest = TYPES[one["apiKey"]], int(one["validVersions"].rsplit("-", maxsplit=1)[-1])
         assert newest <= kind.last_version
-        theirs = present([renamed(each) for each in fields(one["fields"], {})], newest)
-        ours = [present(layout.fields.fields, newest) for layout in kind.layouts]
-        assert any(each[: len(theirs)] == theirs for each in ours), one["name"]
-        assert all(field.tag is not None for each in ours[:1] for field in each[len(theirs) :]) or len(ours) > 1
+        in_release = present([renamed(each) for each in fields(one["fields"], {})], newest)
+        in_tables = [present(layout.fields.fields, newest) for layout in kind.layouts]
+        assert any(each[: len(in_release)] == in_release for each in in_tables), one["name"]
+        added = [field for each in in_tables[:1] for field in each[len(in_release) :]]
+        assert all(field.tag is not None for field in added) or len(in_tables) > 1
 
 
 @pytest.mark.parametrize("version", RELEASES)

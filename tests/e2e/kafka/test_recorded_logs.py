@@ -1,6 +1,4 @@
-"""What is recorded of a real cluster is what its controllers have, byte for byte, whichever process is killed
-meanwhile.
-"""
+"""A recording of a real metadata log equals the log of its controllers, byte for byte, though processes are killed."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def recording_of(cluster: Cluster, folder: Path) -> RecordedLog:
 
 
 def end_of(recorded: RecordedLog) -> int:
-    """0 also while the other process writes."""
+    """The offset after the last recorded record. 0 if there is none, or while the other process writes."""
     try:
         position = recorded.position()
     except Busy:
@@ -59,7 +57,7 @@ def end_of(recorded: RecordedLog) -> int:
 
 @contextmanager
 def recording(cluster: Cluster, folder: Path) -> Iterator[None]:
-    """A process that records, killed at the end without a word."""
+    """A process that records the log. It is killed at the end."""
     words = [cluster.bootstrap_controllers, cluster.cluster_id, str(folder), str(CLOSE_AT)]
     with subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.kafka.recording", *words], stdout=subprocess.DEVNULL
@@ -76,11 +74,12 @@ def segments(folder: Path) -> bytes:
 
 
 def changes(folder: Path, below: int) -> list[dict[str, Any]]:
+    """The events of `log timeline` below an offset, without those that no record caused."""
     done = run("log", "timeline", str(folder), "-o", "json")
     assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    said = [one for one in found if one["event"] not in ("State", "End") and one["offset"] < below]
-    return [{name: value for name, value in one.items() if name not in ("file", "committed")} for one in said]
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    recorded = [event for event in events if event["event"] not in ("State", "End") and event["offset"] < below]
+    return [{name: value for name, value in event.items() if name not in ("file", "committed")} for event in recorded]
 
 
 def test_a_recorded_log_equals_that_of_the_controllers_through_leader_changes_and_kills(
@@ -112,9 +111,9 @@ def test_a_recorded_log_equals_that_of_the_controllers_through_leader_changes_an
     place, end = recorded.folder / files.DIRECTORY, end_of(recorded)
     oracle = cluster.controllers[0].metadata_dir
     wait_until("a controller has it all", lambda: len(segments(oracle)) >= len(segments(place)), 30)
-    theirs, ours = segments(oracle), segments(place)
-    assert ours in theirs
-    assert len(theirs) - len(ours) < len(theirs) / 2
+    of_controller, of_recording = segments(oracle), segments(place)
+    assert of_recording in of_controller
+    assert len(of_controller) - len(of_recording) < len(of_controller) / 2
     assert len([one for one in place.iterdir() if one.suffix == ".log"]) > 2
     assert [one.name for one in recorded.folder.parent.iterdir()] == [recorded.folder.name]
     for snapshot in recorded.snapshots():
@@ -122,6 +121,6 @@ def test_a_recorded_log_equals_that_of_the_controllers_through_leader_changes_an
 
     verified = run("log", "verify", str(recorded.folder))
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    found = changes(recorded.folder, end)
-    assert found == changes(oracle, end)
-    assert "a-password" not in json.dumps(found)
+    events = changes(recorded.folder, end)
+    assert events == changes(oracle, end)
+    assert "a-password" not in json.dumps(events)

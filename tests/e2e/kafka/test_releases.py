@@ -1,4 +1,4 @@
-"""The table of releases against Kafka's own tool, and against what nodes of each release say of themselves."""
+"""The table of releases, compared with Kafka's own tool and with the answers of nodes of each release."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ def tool(*words: str) -> str:
 )
 def test_the_levels_of_a_release_are_those_of_the_version_mapping_of_the_newest_tool(name: str) -> None:
     theirs = dict(re.findall(r"^([\w.]+)=(\d+)", tool("version-mapping", "--release-version", name), re.MULTILINE))
-    ours = {"kraft.version": 1, **(bundle(name) or {})}  # theirs raises it; ours never does by the way
+    ours = {"kraft.version": 1, **(bundle(name) or {})}  # the tool raises it with a release; `bundle` does not
     assert {feature: int(level) for feature, level in theirs.items() if level != "0"} == ours
 
 
 def test_dependencies_of_features_are_those_of_the_newest_tool() -> None:
     wanted = {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2, "share.version": 2}
     flags = [word for feature, level in wanted.items() for word in ("--feature", f"{feature}={level}")]
-    said = tool("feature-dependencies", *flags)
-    found = re.findall(r"^([\w.]+)=\d+ requires:\n((?:    .*\n?)+)", said, re.MULTILINE)
+    output = tool("feature-dependencies", *flags)
+    found = re.findall(r"^([\w.]+)=\d+ requires:\n((?:    .*\n?)+)", output, re.MULTILINE)
     theirs = {feature: dict(re.findall(r"([\w.]+)=(\d+)", needs)) for feature, needs in found}
     for feature, level in wanted.items():
-        ours = {name: str(least) for name, least in dependencies(feature, level).items() if least > 7}  # 7: all of them
+        ours = {
+            name: str(least) for name, least in dependencies(feature, level).items() if least > 7
+        }  # the tool leaves out 7, the lowest level
         assert theirs.get(feature, {}) == ours
 
 
@@ -58,7 +60,7 @@ def test_the_newest_level_of_each_release_is_in_the_table_by_its_name(
     newest = max(level for level in METADATA_VERSIONS if level <= PRODUCTION[version])
     assert theirs[1] == METADATA_VERSIONS[newest].name
     row = release_named(version)
-    for id_, apis in ((1, row.broker_apis), (3001, row.controller_apis)):  # the simulator's row is of these nodes
+    for id_, apis in ((1, row.broker_apis), (3001, row.controller_apis)):  # the simulator has a copy of these values
         real = node(document, id_)
         assert real["features"] == {name: {"min": r.min, "max": r.max} for name, r in row.features.items()}
         assert real["apis"] == {API_NAMES[key]: {"min": r.min, "max": r.max} for key, r in apis.items()}

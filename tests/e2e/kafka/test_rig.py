@@ -1,4 +1,4 @@
-"""The rig itself, where it decides something: when a tool of Kafka's is run again, who gets a cluster after whom."""
+"""Decisions of the test rig: when it runs a tool of Kafka again, and when a shared cluster is used again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_tool_is_run_again_only_after_a_failure_by_a_change_of_the_leader(
 
 
 class Pair:
-    """Two processes, and something that is to stay."""
+    """Two processes, and a level that a test must not leave changed."""
 
     def __init__(self, folder: Path) -> None:
         self.level = 1

@@ -1,4 +1,4 @@
-"""Every way to prove who one is, on real nodes and through the shipped command line; and rights that are missing."""
+"""Every way to authenticate, on real nodes and through the command line; and rights that are missing."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ SASL_AUTHENTICATE = 36
 
 
 def flags(cluster: Cluster, user: str = "alice") -> tuple[str, ...]:
-    """`--config` and `--controller-config`: the files Kafka's own tools take."""
-    ours = cluster.client_config(user)
-    theirs = cluster.client_config(user, kind=cluster.controller_kind)
-    return "--config", str(ours), "--controller-config", str(theirs)
+    """`--config` and `--controller-config`, with files that Kafka's own tools use as well."""
+    of_brokers = cluster.client_config(user)
+    of_controllers = cluster.client_config(user, kind=cluster.controller_kind)
+    return "--config", str(of_brokers), "--controller-config", str(of_controllers)
 
 
-def no_secret_in(text: str) -> None:
+def assert_no_secret_in(text: str) -> None:
     for secret in (*USERS.values(), CLIENT_SECRET, "PRIVATE KEY", "eyJ"):
         assert secret not in text
 
 
 def test_describe_shows_the_whole_cluster_with_the_properties_file_of_kafkas_tools(secured: Cluster) -> None:
-    theirs = secured.features()
+    features = secured.features()
     for servers, controllers in ((True, True), (True, False), (False, True)):
         document = describe(secured, *flags(secured), servers=servers, controllers=controllers)
         assert document["notRead"] == []
@@ -56,11 +56,11 @@ def test_describe_shows_the_whole_cluster_with_the_properties_file_of_kafkas_too
         assert {one["id"]: one["state"] for one in document["nodes"] if controllers or one["id"] == 1} == (
             {1: "Live", 3001: "Live"} if controllers else {1: "Live"}
         )
-        assert set(theirs) == set(levels(document))
+        assert set(features) == set(levels(document))
 
 
 def secrets(folder: Path, cluster: Cluster, user: str = "alice", password: str | None = None) -> Path:
-    """A folder as Kubernetes would mount the Secrets."""
+    """Write the Secrets as the files that Kubernetes would mount."""
     certificate, key = cluster.certificates.client(user)
     files = {
         "ca/ca.crt": cluster.certificates.ca,
@@ -77,7 +77,7 @@ def secrets(folder: Path, cluster: Cluster, user: str = "alice", password: str |
 
 
 def listener(kind: str) -> dict[str, Any]:
-    """`tls` and `sasl` of a document."""
+    """The fields `tls` and `sasl` of a document."""
     if kind == "PLAINTEXT":
         return {}
     tls: dict[str, Any] = {"caSecretRef": {"name": "ca"}}
@@ -102,7 +102,7 @@ def test_apply_raises_a_level_with_secrets_from_a_folder(secured: Cluster, tmp_p
     done = run("apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", secured)))
     assert done.returncode == 0, done.stderr
     assert finalized(secured, "metadata.version") == 21
-    no_secret_in(done.stdout + done.stderr + path.with_suffix(".status.yaml").read_text())
+    assert_no_secret_in(done.stdout + done.stderr + path.with_suffix(".status.yaml").read_text())
 
 
 # --- tokens ---
@@ -177,7 +177,7 @@ def test_a_token_for_another_audience_is_refused_by_the_broker(
 
 
 class Authentications:
-    """A recorder that counts SASL exchanges."""
+    """A recorder of requests that counts those of SASL exchanges."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -190,7 +190,7 @@ class Authentications:
 
 
 async def test_a_session_is_authenticated_again_before_its_token_expires(tokens: tuple[Cluster, TokenServer]) -> None:
-    """KIP-368: the broker ends a session whose token ran out, unless the client authenticated again before."""
+    """KIP-368: the broker closes a connection when its token expires, unless the client has authenticated again."""
     cluster, issuer = tokens
     (address,) = parse_addresses(cluster.bootstrap_servers, "")
     trust = Tls(ca=cluster.certificates.ca)
@@ -206,7 +206,7 @@ async def test_a_session_is_authenticated_again_before_its_token_expires(tokens:
             address, security, timeout=10, client_id="t", environment=Environment(monotonic=lambda: 0.0)
         )
         async with renewing, sleeping, asyncio.timeout(30):
-            while not sleeping.closed:  # the other side of the rule: without a renewal the session ends
+            while not sleeping.closed:  # without a renewal the broker closes the connection
                 await renewing.request(ApiVersionsRequest())
                 with contextlib.suppress(Disconnected):
                     await sleeping.request(ApiVersionsRequest())
@@ -229,7 +229,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def rights(guarded: Cluster) -> Iterator[Callable[..., None]]:
-    """Grants alice operations on the cluster; they are gone after the test."""
+    """Function that grants alice operations on the cluster. They are revoked after the test."""
 
     def grant(*operations: str) -> None:
         hold_rights(guarded, "alice", *operations)
@@ -250,9 +250,9 @@ def test_describe_shows_live_nodes_and_names_the_missing_rights_of_a_user_withou
     document = describe(guarded, *flags(guarded), controllers=True)
     assert document["source"]["kind"] == "ApiRequests"
     assert {one["id"]: one["features"]["metadata.version"]["max"] for one in document["nodes"]} == {1: 33, 2: 33}
-    for controller in guarded.controllers:  # they answer, but only a list would tell which is which
-        why = next(gap["why"] for gap in document["notRead"] if gap["what"] == f"127.0.0.1:{controller.port}")
-        assert why == "a controller that supports metadata.version 7-33, but its node id is not known"
+    for controller in guarded.controllers:  # they answer, but only a list of controllers would have their ids
+        reason = next(gap["why"] for gap in document["notRead"] if gap["what"] == f"127.0.0.1:{controller.port}")
+        assert reason == "a controller that supports metadata.version 7-33, but its node id is not known"
     assert not_read(document)["metadata log"].endswith(LINE.format("ClusterAction"))
     assert any(remedy.endswith(LINE.format("Alter")) for remedy in not_read(document).values())
 
@@ -272,7 +272,7 @@ def test_describe_shows_stopped_nodes_where_the_log_may_not_be_read(
             "broker 2 is a ghost", lambda: node(describe(guarded, *flags(guarded)), 2)["state"] == "Ghost", step=SELDOM
         )
         document = describe(guarded, *flags(guarded))
-        # Registered ranges are in the log alone: not knowing them is said, node by node.
+        # Only the log has registered ranges. So for each such node it is reported that they are unknown.
         for gone in (2, standby.id):
             assert node(document, gone)["features"] == {}
             assert node(document, gone)["why"]
@@ -291,30 +291,30 @@ def test_without_the_right_alter_apply_names_it_and_describe_works(
     words = "apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", guarded)), "-o", "json"
     planned = run("plan", *words[1:])
     assert planned.returncode == 0, planned.stderr
-    made = json.loads(planned.stdout)
-    assert (made["verdict"], made["serverVerdict"]["state"]) == ("Changes", "Unavailable")
-    assert "ALTER" in made["serverVerdict"]["message"]
+    plan = json.loads(planned.stdout)
+    assert (plan["verdict"], plan["serverVerdict"]["state"]) == ("Changes", "Unavailable")
+    assert "ALTER" in plan["serverVerdict"]["message"]
     refused = run(*words)
     assert refused.returncode == 4
     assert "UpdateFeatures needs ALTER on the cluster" in refused.stderr
     assert LINE.format("Alter") in refused.stderr
-    assert "session=" not in refused.stderr  # the controller's words hold its request object
+    assert "session=" not in refused.stderr  # the message of the controller has its request object
     reasons = {one["type"]: one.get("reason") for one in json.loads(refused.stdout)["status"]["conditions"]}
     assert reasons["Stalled"] == "NotAuthorized"
     assert levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"] == before
     rights("ALTER")
     granted = run(*words)
     assert granted.returncode == 0, granted.stderr
-    no_secret_in(granted.stdout + granted.stderr)
+    assert_no_secret_in(granted.stdout + granted.stderr)
 
 
-def of_rights(cluster: Cluster, *words: str, controllers: bool = False) -> tuple[int, dict[str, Any]]:
+def checked_rights(cluster: Cluster, *words: str, controllers: bool = False) -> tuple[int, dict[str, Any]]:
     """The exit code and the document of `check --rights`."""
-    where = ("--bootstrap-controller", cluster.bootstrap_controllers) if controllers else ()
-    servers = "--bootstrap-server", cluster.bootstrap_servers, *where
+    of_controllers = ("--bootstrap-controller", cluster.bootstrap_controllers) if controllers else ()
+    servers = "--bootstrap-server", cluster.bootstrap_servers, *of_controllers
     done = run("check", "--rights", *servers, *flags(cluster), *words, "-o", "json")
     assert done.stderr == ""
-    no_secret_in(done.stdout)
+    assert_no_secret_in(done.stdout)
     document: dict[str, Any] = json.loads(done.stdout)
     return done.returncode, document
 
@@ -324,16 +324,16 @@ def states(document: dict[str, Any], on: str = "the cluster") -> dict[str, str]:
 
 
 def test_one_command_grants_all_rights_that_a_user_without_any_misses(guarded: Cluster) -> None:
-    code, document = of_rights(guarded, controllers=True)
+    code, document = checked_rights(guarded, controllers=True)
     assert (code, document["verdict"]) == (5, "Missing")
     assert states(document) == dict.fromkeys(("DESCRIBE", "CLUSTER_ACTION", "ALTER", "DESCRIBE_CONFIGS"), "Missing")
     (line,) = document["commands"]
     every = "Describe --operation ClusterAction --operation Alter --operation DescribeConfigs"
     assert line.endswith(LINE.format(every))
-    code, document = of_rights(guarded)  # brokers do not name the controllers to this user
+    code, document = checked_rights(guarded)  # brokers do not name the controllers to this user
     assert code == 5
     assert states(document)["CLUSTER_ACTION"] == "Unknown"
-    assert states(document)["ALTER"] == "Missing"  # which the active controller says through a broker
+    assert states(document)["ALTER"] == "Missing"  # a broker forwards the request to the active controller
     assert document["commands"] == [line]
 
 
@@ -344,14 +344,14 @@ def test_exactly_the_rights_that_were_granted_are_reported_as_granted(
     for right in ("DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS"):
         rights(right)
         granted[right] = "Granted"
-        code, document = of_rights(guarded, "--driver", "Manual")
+        code, document = checked_rights(guarded, "--driver", "Manual")
         everything = ("DESCRIBE", "CLUSTER_ACTION", "ALTER", "DESCRIBE_CONFIGS")
         assert states(document) == {**dict.fromkeys(everything, "Missing"), **granted}
         assert code == 5
     assert document["commands"][0].endswith(LINE.format("Alter"))
     assert document["authorizer"].endswith("StandardAuthorizer")
     rights("ALTER")
-    code, document = of_rights(guarded, "--driver", "Manual")
+    code, document = checked_rights(guarded, "--driver", "Manual")
     assert (code, document["verdict"], document["commands"]) == (0, "Granted", [])
     assert set(states(document, "every topic").values()) == {"NotNeeded"}  # the log has the partitions
 
@@ -361,17 +361,17 @@ def test_a_topic_that_is_hidden_from_the_user_is_detected_by_the_disks_of_broker
 ) -> None:
     hold_topic(guarded, "hidden", {0: [1, 2]})
     rights("DESCRIBE", "CLUSTER_ACTION", "ALTER")
-    code, document = of_rights(guarded, "--mode", "unregister")
+    code, document = checked_rights(guarded, "--mode", "unregister")
     assert code == 5
     assert states(document, "every topic") == {"DESCRIBE": "Missing"}
     assert document["commands"][0].endswith("--allow-principal User:alice --operation Describe --topic '*'")
     hold_rights(guarded, "alice", "DESCRIBE", resource=EVERY_TOPIC)
-    code, document = of_rights(guarded, "--mode", "unregister")
+    code, document = checked_rights(guarded, "--mode", "unregister")
     assert code == 0, document
 
 
 def test_every_right_is_granted_on_a_cluster_without_an_authorizer(secured: Cluster) -> None:
-    code, document = of_rights(secured, "--driver", "Manual", controllers=True)
+    code, document = checked_rights(secured, "--driver", "Manual", controllers=True)
     assert code == 0
     assert document["authorizer"] == "none: every user may do everything"
     assert set(states(document).values()) == {"Granted"}

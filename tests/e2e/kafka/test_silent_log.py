@@ -1,4 +1,4 @@
-"""A metadata log in which nothing is written by itself: the leader's clock tells how much time has passed."""
+"""A metadata log without records that are written periodically: the leader's clock shows how much time has passed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_the_time_of_the_log_advances_while_the_active_controller_writes_no_reco
     release: str, tmp_path: Path
 ) -> None:
     with Cluster(tmp_path, release, controllers=1, brokers=1, properties=SILENT) as cluster:
-        seen: list[Observation] = []
+        readings: list[Observation] = []
 
         def is_silent() -> bool:
-            seen.append(read(cluster))
-            return len(seen) > 2 and len({one.source.offset for one in seen[-3:]}) == 1
+            readings.append(read(cluster))
+            return len(readings) > 2 and len({reading.source.offset for reading in readings[-3:]}) == 1
 
         wait_until("the log is silent", is_silent, step=1.0)
-        first, _, last = seen[-3:]
+        first, _, last = readings[-3:]
         before, after = first.last_registration, last.last_registration
         assert before is not None
         assert after is not None

@@ -1,4 +1,4 @@
-"""`unregister --broker`: the cure for a ghost, and for nothing else."""
+"""`unregister --broker` on a real cluster: it unregisters a ghost, and no other broker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unregister(cluster: Cluster, broker: int, *flags: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize(
-    ("broker", "said"),
+    ("broker", "message"),
     [
         (1, "broker 1 is live; only a broker that is fenced and does not answer can be unregistered"),
         (2, "broker 2 hosts replicas of 2 topics (orders, stock); move them away first"),
@@ -55,11 +55,11 @@ def unregister(cluster: Cluster, broker: int, *flags: str) -> subprocess.Complet
     ],
 )
 def test_a_live_node_and_a_broker_that_hosts_replicas_are_not_unregistered(
-    cluster: Cluster, broker: int, said: str
+    cluster: Cluster, broker: int, message: str
 ) -> None:
     done = unregister(cluster, broker, "--yes")
     assert done.returncode == 4
-    assert said in done.stderr
+    assert message in done.stderr
     assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3, 3001}
 
 
@@ -70,7 +70,7 @@ def test_unregister_without_a_terminal_needs_the_flag_yes(cluster: Cluster) -> N
 
 
 def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
-    """At a terminal."""
+    """Run `unregister` at a terminal where a person types this text."""
     person, terminal = pty.openpty()
     words = "unregister", "--broker", "3", "--bootstrap-server", f"127.0.0.1:{cluster.nodes[1].port}"
     os.write(person, text.encode() + b"\n")
@@ -92,7 +92,7 @@ def test_a_ghost_is_unregistered_after_its_id_was_typed(cluster: Cluster) -> Non
 
 
 def test_kafkas_tool_accepts_the_reassignment_that_unregister_prints(cluster: Cluster, tmp_path: Path) -> None:
-    """With the broker gone; what has no other replica is said, and no part of it."""
+    """The broker is gone. A topic with no other replica is named, and is not in the reassignment."""
     file = tmp_path / "reassign.json"
     file.write_text(unregister(cluster, 2, "--yes").stdout)
     servers = "--bootstrap-server", f"127.0.0.1:{cluster.nodes[1].port}"

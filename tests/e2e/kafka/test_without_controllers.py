@@ -1,4 +1,4 @@
-"""Real clusters whose controllers take no certificate of the product, as with Strimzi: brokers are all that it has."""
+"""Real clusters whose controllers refuse our certificate, as with Strimzi, so that only brokers can be read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_without_controllers_a_level_is_raised_where_kafka_checks_each_voter_of_
         tmp_path / "kafka", NEWEST, controllers=3, brokers=1, controller_kind="SSL", dynamic=dynamic,
         release_version="4.0",
     ) as cluster:  # fmt: skip
-        seen = describe(cluster)
-        assert {node["id"] for node in seen["nodes"] if node["state"] == "Live"} == {1}, seen
-        document = write_document(
+        document = describe(cluster)
+        assert {node["id"] for node in document["nodes"] if node["state"] == "Live"} == {1}, document
+        path = write_document(
             tmp_path / "levels.yaml", {"metadata.version": LEVEL}, bootstrapServers=cluster.bootstrap_servers
         )
-        done = run("apply", "-f", str(document))
+        done = run("apply", "-f", str(path))
         if dynamic:
             assert done.returncode == 4, done
             assert "metadata.version on 3 controllers (3001-3003) could not be read" in done.stderr
@@ -39,7 +39,7 @@ def test_no_level_is_raised_where_kafka_names_a_voter_that_never_registered(tmp_
     with Cluster(
         tmp_path / "kafka", NEWEST, controllers=3, brokers=1, controller_kind="SSL", release_version="3.6"
     ) as cluster:
-        cluster.nodes[3003].stop()  # before controllers register, which they do from 3.7 on
+        cluster.nodes[3003].stop()  # before controllers register: they do from level 3.7-IV0 on
         upgrade = ("--bootstrap-server", cluster.bootstrap_servers, "upgrade", "--metadata", "3.7-IV4")
         done = cluster.tool("org.apache.kafka.tools.FeatureCommand", *upgrade)
         assert done.returncode == 0, done

@@ -1,7 +1,6 @@
-"""The transaction of a way back on a real ZooKeeper: all or nothing, at most once, and found out afterwards.
+"""The transaction of a rollback on a real ZooKeeper: it is applied as a whole or not at all, and at most once.
 
-Brokers and controllers are played by a client that writes what Kafka 3.9 writes when one of them is elected; a real
-broker is elected at the end.
+No broker or controller runs. A client writes what Kafka 3.9 writes when one of them is elected.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ CHROOTS = count(1)
 
 
 def sent_at_once() -> None:
-    """Nothing withholds it."""
+    """Allow the transaction to be sent."""
 
 
 def quorum(controller: int, epoch: int) -> bytes:
@@ -61,8 +60,8 @@ def quorum(controller: int, epoch: int) -> bytes:
 
 
 @dataclass
-class Kept:
-    """A cluster below a chroot of its own, whose quorum has claimed it and is gone. As a client with all rights."""
+class Znodes:
+    """A cluster below a chroot of its own, which its quorum has claimed. `client`: it has all rights."""
 
     client: KazooClient
     chroot: str
@@ -100,43 +99,43 @@ class Kept:
         return data.decode()
 
     def state(self) -> tuple[str | None, ...]:
-        """`/controller_epoch`, whom `/controller` names, and if there is a `/migration`. At first: 5, 3003, there."""
+        """The epoch, the id in `/controller`, and "there" if `/migration` exists. At first: 5, 3003, there."""
         claim = self.text("/controller")
-        who = str(json.loads(claim)["brokerid"]) if claim is not None else None
-        return self.text("/controller_epoch"), who, "there" if self.text("/migration") is not None else None
+        id_ = str(json.loads(claim)["brokerid"]) if claim is not None else None
+        return self.text("/controller_epoch"), id_, "there" if self.text("/migration") is not None else None
 
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as one:
-        yield one
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
-    one = KazooClient(zookeeper.connect)
-    one.start()
-    yield one
-    one.stop()
-    one.close()
+    writer = KazooClient(zookeeper.connect)
+    writer.start()
+    yield writer
+    writer.stop()
+    writer.close()
 
 
 @pytest.fixture
-def cluster(zookeeper: ZooKeeper, client: KazooClient) -> Kept:
-    return kept(zookeeper, client)
+def cluster(zookeeper: ZooKeeper, client: KazooClient) -> Znodes:
+    return new_cluster(zookeeper, client)
 
 
-def kept(zookeeper: ZooKeeper, client: KazooClient) -> Kept:
-    found = Kept(client, f"/cluster-{next(CHROOTS)}", zookeeper.connect)
-    found.create("/cluster/id", json.dumps({"version": "1", "id": CLUSTER_ID}).encode())
-    found.create("/controller_epoch", b"4")
-    found.claim(quorum(3003, 3))
+def new_cluster(zookeeper: ZooKeeper, client: KazooClient) -> Znodes:
+    cluster = Znodes(client, f"/cluster-{next(CHROOTS)}", zookeeper.connect)
+    cluster.create("/cluster/id", json.dumps({"version": "1", "id": CLUSTER_ID}).encode())
+    cluster.create("/controller_epoch", b"4")
+    cluster.claim(quorum(3003, 3))
     progress = {
         "version": 0, "kraft_metadata_offset": 409, "kraft_controller_id": 3003, "kraft_metadata_epoch": 3,
         "kraft_controller_epoch": 3,
     }  # fmt: skip
-    found.create("/migration", json.dumps(progress).encode())
-    return found
+    cluster.create("/migration", json.dumps(progress).encode())
+    return cluster
 
 
 async def read(port: Port) -> ZooKeeperReading:
@@ -158,19 +157,19 @@ async def send(port: Port, step: DeleteZnodes) -> Outcome:
 
 
 async def settled(port: Port, step: DeleteZnodes, age: timedelta = timedelta(0)) -> Result | OpenOutcome:
-    before, after = [seen(await read(port)) for _ in range(2)]
+    before, after = [observed(await read(port)) for _ in range(2)]
     in_flight = DeletionInFlight(step, AT, Via.ZOOKEEPER)
     return in_flight.settle(ObservationPair(before, after, AT, lambda _: age, lambda _: age))
 
 
-def seen(found: ZooKeeperReading) -> Observation:
-    return replace(observation(), zookeeper=Known(found, SourceKind.ZOOKEEPER, found.ensemble, found.at))
+def observed(reading: ZooKeeperReading) -> Observation:
+    return replace(observation(), zookeeper=Known(reading, SourceKind.ZOOKEEPER, reading.ensemble, reading.at))
 
 
 # --- all or nothing ---
 
 
-async def test_the_claim_of_a_quorum_and_its_progress_are_deleted_in_one_transaction(cluster: Kept) -> None:
+async def test_the_claim_of_a_quorum_and_its_progress_are_deleted_in_one_transaction(cluster: Znodes) -> None:
     step = await released(cluster.port)
     assert await send(cluster.port, step) == Applied()
     assert cluster.state() == ("5", None, None)
@@ -179,7 +178,7 @@ async def test_the_claim_of_a_quorum_and_its_progress_are_deleted_in_one_transac
     assert await settled(cluster.port, step) is Result.APPLIED
 
 
-async def test_the_controller_epoch_is_raised_in_the_transaction_that_deletes_the_claim(cluster: Kept) -> None:
+async def test_the_controller_epoch_is_raised_in_the_transaction_that_deletes_the_claim(cluster: Znodes) -> None:
     step = await released(cluster.port, partition_epoch=11)
     assert step.raise_to == 12
     assert await send(cluster.port, step) == Applied()
@@ -192,25 +191,25 @@ async def test_the_controller_epoch_is_raised_in_the_transaction_that_deletes_th
 
 @pytest.mark.parametrize("partition_epoch", [3, 11], ids=["checked", "raised"])
 async def test_a_repeated_transaction_is_rejected_as_a_whole_before_and_after_a_broker_is_elected(
-    cluster: Kept, partition_epoch: int
+    cluster: Znodes, partition_epoch: int
 ) -> None:
     step = await released(cluster.port, partition_epoch)
     assert await send(cluster.port, step) == Applied()
     gone = cluster.state()
-    again = await send(cluster.port, step)
-    assert isinstance(again, Rejected)
-    assert again.code in (NO_NODE, BAD_VERSION)
+    repeated = await send(cluster.port, step)
+    assert isinstance(repeated, Rejected)
+    assert repeated.code in (NO_NODE, BAD_VERSION)
     assert cluster.state() == gone
     cluster.elect()
     elected = cluster.state()
-    again = await send(cluster.port, step)
-    assert isinstance(again, Rejected)
-    assert (again.code, again.message) == (BAD_VERSION, "znode /controller_epoch: it was written meanwhile")
-    assert cluster.state() == elected  # its /controller is of version 0 as well
+    repeated = await send(cluster.port, step)
+    assert isinstance(repeated, Rejected)
+    assert (repeated.code, repeated.message) == (BAD_VERSION, "znode /controller_epoch: it was written meanwhile")
+    assert cluster.state() == elected  # its /controller has version 0, as the deleted one had
     assert await settled(cluster.port, step) is Result.APPLIED
 
 
-async def test_a_newer_claim_of_the_quorum_stays_and_the_step_is_settled_as_not_applied(cluster: Kept) -> None:
+async def test_a_newer_claim_of_the_quorum_stays_and_the_step_is_settled_as_not_applied(cluster: Znodes) -> None:
     step = await released(cluster.port)
     cluster.claim(quorum(3001, 4))
     found = await send(cluster.port, step)
@@ -220,7 +219,7 @@ async def test_a_newer_claim_of_the_quorum_stays_and_the_step_is_settled_as_not_
     assert await settled(cluster.port, step) is Result.NOT_APPLIED
 
 
-async def test_the_claim_and_progress_stay_where_progress_was_written_meanwhile(cluster: Kept) -> None:
+async def test_the_claim_and_progress_stay_where_progress_was_written_meanwhile(cluster: Znodes) -> None:
     step = await released(cluster.port)
     cluster.client.set(f"{cluster.chroot}/migration", (cluster.text("/migration") or "").encode())
     found = await send(cluster.port, step)
@@ -229,8 +228,8 @@ async def test_the_claim_and_progress_stay_where_progress_was_written_meanwhile(
     assert cluster.state() == ("5", "3003", "there")
 
 
-async def test_no_znode_is_deleted_in_the_ensemble_of_another_cluster(cluster: Kept) -> None:
-    """Neither if its id was written meanwhile, nor by the next session."""
+async def test_no_znode_is_deleted_in_the_ensemble_of_another_cluster(cluster: Znodes) -> None:
+    """Neither if `/cluster/id` changes while the session is open, nor in the next session."""
     step, before = await released(cluster.port), cluster.state()
     async with cluster.port.prepared(step) as transaction:
         assert not isinstance(transaction, NotSent)
@@ -244,7 +243,7 @@ async def test_no_znode_is_deleted_in_the_ensemble_of_another_cluster(cluster: K
     assert cluster.state() == before
 
 
-async def test_progress_is_deleted_alone_while_a_broker_is_controller(cluster: Kept) -> None:
+async def test_progress_is_deleted_alone_while_a_broker_is_controller(cluster: Znodes) -> None:
     cluster.elect()
     found = withdraw(await read(cluster.port))
     assert isinstance(found, DeleteZnodes)
@@ -255,19 +254,19 @@ async def test_progress_is_deleted_alone_while_a_broker_is_controller(cluster: K
     assert await settled(cluster.port, found) is Result.APPLIED
 
 
-async def test_a_claim_that_precedes_the_deletion_of_progress_keeps_its_progress(cluster: Kept) -> None:
+async def test_a_claim_that_precedes_the_deletion_of_progress_keeps_its_progress(cluster: Znodes) -> None:
     cluster.elect()
     found = withdraw(await read(cluster.port))
     assert isinstance(found, DeleteZnodes)
     cluster.claim(quorum(3003, 5))
-    again = await send(cluster.port, found)
-    assert isinstance(again, Rejected)
+    outcome = await send(cluster.port, found)
+    assert isinstance(outcome, Rejected)
     assert cluster.state() == ("7", "3003", "there")
     assert await settled(cluster.port, found) is Result.NOT_APPLIED
 
 
 async def test_an_unexpected_child_of_a_znode_is_named_and_the_transaction_is_rejected(
-    cluster: Kept,
+    cluster: Znodes,
 ) -> None:
     cluster.create("/migration/below", b"")
     found = await send(cluster.port, await released(cluster.port))
@@ -279,7 +278,7 @@ async def test_an_unexpected_child_of_a_znode_is_named_and_the_transaction_is_re
 # --- at most once, or not at all ---
 
 
-async def test_a_transaction_that_is_withheld_at_the_last_moment_is_not_sent(cluster: Kept) -> None:
+async def test_a_transaction_that_is_withheld_at_the_last_moment_is_not_sent(cluster: Znodes) -> None:
     step = await released(cluster.port)
     async with cluster.port.prepared(step) as transaction:
         assert not isinstance(transaction, NotSent)
@@ -290,20 +289,20 @@ async def test_a_transaction_that_is_withheld_at_the_last_moment_is_not_sent(clu
     assert await settled(cluster.port, step) != Result.APPLIED
 
 
-async def test_a_lost_request_is_open_until_no_server_may_apply_it(cluster: Kept, zookeeper: ZooKeeper) -> None:
+async def test_a_lost_request_is_open_until_no_server_may_apply_it(cluster: Znodes, zookeeper: ZooKeeper) -> None:
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port)
         found = await send(replace(cluster, connect=relay.connect).port, step)
         assert isinstance(found, OutcomeUnknown)
         assert "ConnectionLoss" in found.reason
-        still = await settled(cluster.port, step)
-        assert isinstance(still, OpenOutcome)
-        assert "may still carry it out" in still.reason
+        result = await settled(cluster.port, step)
+        assert isinstance(result, OpenOutcome)
+        assert "may still carry it out" in result.reason
         assert await settled(cluster.port, step, ON_ITS_WAY) is Result.NOT_APPLIED
         assert cluster.state() == ("5", "3003", "there")
 
 
-async def test_a_transaction_with_a_lost_answer_is_settled_by_the_znodes(cluster: Kept, zookeeper: ZooKeeper) -> None:
+async def test_a_transaction_with_a_lost_answer_is_settled_by_the_znodes(cluster: Znodes, zookeeper: ZooKeeper) -> None:
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port, partition_epoch=11)
         assert isinstance(await send(replace(cluster, connect=relay.connect).port, step), OutcomeUnknown)
@@ -313,8 +312,8 @@ async def test_a_transaction_with_a_lost_answer_is_settled_by_the_znodes(cluster
     assert await settled(cluster.port, step) is Result.APPLIED
 
 
-async def test_a_transaction_after_another_claim_is_rejected_as_a_whole(cluster: Kept, zookeeper: ZooKeeper) -> None:
-    """A broker was elected meanwhile, and the session that it comes in is still good."""
+async def test_a_transaction_after_another_claim_is_rejected_as_a_whole(cluster: Znodes, zookeeper: ZooKeeper) -> None:
+    """A broker is elected before the transaction arrives, and the session of the transaction is still open."""
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port)
         assert isinstance(await send(replace(cluster, connect=relay.connect).port, step), OutcomeUnknown)
@@ -328,12 +327,12 @@ async def test_a_transaction_after_another_claim_is_rejected_as_a_whole(cluster:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    await asyncio.to_thread(wait_until, "ZooKeeper has it", holds)
+    await asyncio.to_thread(wait_until, "ZooKeeper has applied it", holds)
 
 
 @pytest.mark.parametrize(("dies", "becomes"), [("before", None), ("after", Result.APPLIED)])
 async def test_the_intent_of_a_process_killed_around_the_first_byte_is_settled_by_the_znodes(
-    cluster: Kept, dies: str, becomes: Result | None
+    cluster: Znodes, dies: str, becomes: Result | None
 ) -> None:
     step = await released(cluster.port)
     sent = DeletionInFlight(step, AT, Via.ZOOKEEPER).to_intent().as_json()
@@ -367,7 +366,7 @@ READER = make_digest_acl("reader", "its-secret", read=True)
     ],
 )
 async def test_a_missing_right_is_named_with_its_znode_and_no_znode_is_deleted(
-    cluster: Kept, path: str, partition_epoch: int, says: str
+    cluster: Znodes, path: str, partition_epoch: int, says: str
 ) -> None:
     step = await released(cluster.port, partition_epoch)
     of_cluster = make_acl("ip", "127.0.0.1", read=True)
@@ -383,10 +382,10 @@ async def test_a_missing_right_is_named_with_its_znode_and_no_znode_is_deleted(
     assert await send(user, step) == Applied()
 
 
-# --- last, since it takes the server away from the others ---
+# --- last, because it freezes the server of all tests ---
 
 
-async def test_no_transaction_is_sent_while_no_server_answers(cluster: Kept, zookeeper: ZooKeeper) -> None:
+async def test_no_transaction_is_sent_while_no_server_answers(cluster: Znodes, zookeeper: ZooKeeper) -> None:
     port, step = Port(cluster.ensemble(timeout=1.0), SYSTEM), await released(cluster.port)
     (server,) = zookeeper.servers
     server.freeze()
@@ -396,5 +395,5 @@ async def test_no_transaction_is_sent_while_no_server_answers(cluster: Kept, zoo
             assert cluster.connect in transaction.reason
     finally:
         server.thaw()
-    wait_until("it answers again", lambda: server.asked("srvr"))
+    wait_until("the server answers again", lambda: server.asked("srvr"))
     assert cluster.state() == ("5", "3003", "there")

@@ -1,4 +1,4 @@
-"""What is read of a real ZooKeeper: with a real broker in ZooKeeper mode, on the way to KRaft, and when things fail."""
+"""Readings of a real ZooKeeper: during a real migration to KRaft, with TLS and a digest, and while servers fail."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ async def read(ensemble: Ensemble) -> ZooKeeperReading | Failure:
 
 
 async def controller_in(ensemble: Ensemble) -> object:
-    found = await read(ensemble)
-    assert isinstance(found, ZooKeeperReading), found
-    return found.controller
+    reading = await read(ensemble)
+    assert isinstance(reading, ZooKeeperReading), reading
+    return reading.controller
 
 
 @contextmanager
 def filled(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
-    """An ensemble with a cluster in it, and a client that may write more."""
+    """Write the znodes of a cluster into an ensemble. Yields a client that can write more."""
     client = KazooClient(zookeeper.connect)
     client.start()
     try:
@@ -67,18 +67,18 @@ def filled(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
 
 
 def phase(cluster: Migration, *where: str) -> dict[str, Any]:
-    """With no phase while the node does not answer yet that was started."""
+    """What `describe` reads from ZooKeeper. The phase is None while a node that was just started does not answer."""
     done = run("describe", "--zookeeper", cluster.ensemble, *where, "-o", "json")
     if done.returncode == 5:
         return {"phase": None}
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
-    found: dict[str, Any] = document["zooKeeper"]
-    return found
+    of_zookeeper: dict[str, Any] = document["zooKeeper"]
+    return of_zookeeper
 
 
-def asked(cluster: Migration, to: str, *where: str) -> dict[str, Any]:
-    """What `migration settings` says, and its exit code as `code`."""
+def settings_document(cluster: Migration, to: str, *where: str) -> dict[str, Any]:
+    """The document of `migration settings`, with its exit code as `code`."""
     done = run("migration", "settings", "--zookeeper", cluster.ensemble, *where, "--to", to, "-o", "json")
     assert done.stdout, done.stderr
     return {"code": done.returncode, **json.loads(done.stdout)}
@@ -89,7 +89,7 @@ def lines(document: dict[str, Any], role: str) -> set[str]:
 
 
 def differing(document: dict[str, Any]) -> dict[tuple[str, int], set[str]]:
-    return {(one["role"], one["id"]): {it["name"] for it in one["differences"]} for one in document["nodes"]}
+    return {(node["role"], node["id"]): {each["name"] for each in node["differences"]} for node in document["nodes"]}
 
 
 def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
@@ -99,19 +99,19 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         found: dict[str, Any] = {}
 
         def reached(name: str, where: tuple[str, ...]) -> Callable[[], bool]:
-            def look() -> bool:
+            def is_reached() -> bool:
                 found.update(phase(cluster, *where))
                 return bool(found["phase"] == name)
 
-            return look
+            return is_reached
 
         cluster.run("broker", cluster.plain)
         wait_until("a broker is elected", reached("ZooKeeper", both), step=0.5)
         assert (found["controller"]["id"], found["controller"]["kraft"], found["migration"]) == (1, False, None)
         assert [one["id"] for one in found["brokers"]] == [1]
 
-        assert phase(cluster, *brokers)["phase"] is None  # controllers may run: none was asked
-        needs = asked(cluster, "DualWrite", *brokers)
+        assert phase(cluster, *brokers)["phase"] is None  # controllers may run, but none was read
+        needs = settings_document(cluster, "DualWrite", *brokers)
         assert (needs["position"], needs["next"], needs["code"]) == ("ZooKeeper", "PreMigration", 5)
         assert [one["what"] for one in needs["notRead"]] == ["controllers"]
         assert differing(needs) == {("Broker", 1): set()}
@@ -122,7 +122,7 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         wait_until("the quorum waits for brokers", reached("PreMigration", both), step=0.5)
         assert (found["migration"] or {"offset": -1})["offset"] == -1  # the controller is about to create it
 
-        needs = asked(cluster, "DualWrite", *both)
+        needs = settings_document(cluster, "DualWrite", *both)
         assert (needs["position"], needs["next"], needs["code"]) == ("PreMigration", "Copied", 4)
         assert differing(needs) == {
             ("Controller", 3001): set(),
@@ -134,7 +134,7 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         assert (found["controller"]["id"], found["controller"]["kraft"]) == (3001, True)
         assert found["migration"]["offset"] > 0
 
-        needs = asked(cluster, "DualWrite", *both)
+        needs = settings_document(cluster, "DualWrite", *both)
         assert (needs["position"], needs["next"], needs["code"]) == ("Copied", "DualWrite", 4)
         assert differing(needs) == {
             ("Controller", 3001): set(),
@@ -145,21 +145,21 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         wait_until("the broker is in KRaft mode", reached("DualWrite", both), step=0.5)
         assert found["brokers"] == []
 
-        needs = asked(cluster, "Finalized", *both)
+        needs = settings_document(cluster, "Finalized", *both)
         assert (needs["position"], needs["next"], needs["code"]) == ("DualWrite", "Finalized", 4)
         assert differing(needs) == {("Controller", 3001): {FLAG, "zookeeper.connect"}, ("Broker", 1): set()}
-        back = asked(cluster, "RolledBack", *both)
+        back = settings_document(cluster, "RolledBack", *both)
         assert {FLAG, "zookeeper.connect", "process.roles"} <= differing(back)["Broker", 1]
 
         cluster.run("controller", cluster.controller)
         wait_until("the migration is finalized", reached("Finalized", both), step=0.5)
 
-        shown = run("describe", "--zookeeper", cluster.ensemble, *both).stdout.splitlines()
-        assert "Phase        Finalized" in shown
-        assert asked(cluster, "Finalized", *both)["code"] == 0
-        no_way = run("migration", "settings", "--zookeeper", cluster.ensemble, *both, "--to", "RolledBack")
-        assert no_way.returncode == 4
-        assert "cannot be rolled back" in no_way.stderr
+        output = run("describe", "--zookeeper", cluster.ensemble, *both).stdout.splitlines()
+        assert "Phase        Finalized" in output
+        assert settings_document(cluster, "Finalized", *both)["code"] == 0
+        refused = run("migration", "settings", "--zookeeper", cluster.ensemble, *both, "--to", "RolledBack")
+        assert refused.returncode == 4
+        assert "cannot be rolled back" in refused.stderr
 
 
 # --- the ensemble ---
@@ -198,8 +198,8 @@ async def test_a_server_certificate_of_another_ca_or_for_another_host_is_rejecte
         ensemble_of(secured.secure_connect.replace("localhost", "127.0.0.2"), timeout=2.0),
         tls=replace(tls, ca=certificates.ca),
     )
-    for one in (ensemble, by_number):
-        found = await read(one)
+    for untrusted in (ensemble, by_number):
+        found = await read(untrusted)
         assert isinstance(found, Failure)
         assert found.kind in (FailureKind.TLS, FailureKind.UNREACHABLE)
         assert key not in str(found)
@@ -216,7 +216,7 @@ async def test_a_znode_that_a_digest_may_not_read_is_named_by_its_path_and_all_o
     known = await read(ensemble_of(secured.connect, digest=Digest("kafka", "its-secret")))
     assert isinstance(known, ZooKeeperReading)
     assert isinstance(known.migration, Failure)
-    assert known.migration.kind is FailureKind.REJECTED  # it was read, and {} is no migration
+    assert known.migration.kind is FailureKind.REJECTED  # it was read, and {} has no progress of a migration
     assert "its-secret" not in str(known)
 
 
@@ -237,7 +237,7 @@ def test_the_command_line_reads_tls_and_a_digest_from_properties(
     document = json.loads(done.stdout)
     assert document["controller"]["id"] == 1
     (unread,) = document["notRead"]
-    assert "cannot be read" in unread["why"]  # {} is no migration; without the digest it would not be authorized
+    assert "cannot be read" in unread["why"]  # {} is not valid; without the digest it would not be authorized
     assert "its-secret" not in done.stdout + done.stderr
 
 
@@ -253,10 +253,10 @@ async def test_another_server_answers_when_the_leader_is_killed_and_a_lost_major
         with filled(zookeeper):
             ensemble = ensemble_of(zookeeper.connect)
         assert isinstance(await controller_in(ensemble), ControllerClaim)
-        next(one for one in zookeeper.servers if one.leads).kill()
-        wait_until("another one leads", lambda: any(one.leads for one in zookeeper.servers))
+        next(server for server in zookeeper.servers if server.leads).kill()
+        wait_until("another server leads", lambda: any(server.leads for server in zookeeper.servers))
         assert isinstance(await controller_in(ensemble), ControllerClaim)
-        next(one for one in zookeeper.servers if one.leads).kill()
+        next(server for server in zookeeper.servers if server.leads).kill()
         found = await read(replace(ensemble, timeout=3.0))
         assert isinstance(found, Failure)
         assert found.kind in (FailureKind.TIMED_OUT, FailureKind.UNREACHABLE)

@@ -1,4 +1,4 @@
-"""Znodes that another program has written, and an ensemble that goes away: on a real ZooKeeper."""
+"""Damaged znodes, and an ensemble that fails during a reading, on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROGRESS = {
 }  # fmt: skip
 SECRET = "hidden-9f3c"
 LARGEST = 1024 * 1024 - 1024
-"""Bytes of a znode that ZooKeeper just takes, with its path and what is around it."""
+"""The most bytes of a znode, so that a request with its path and header is still accepted by ZooKeeper."""
 DAMAGED = {
     "no UTF-8": b'{"password": "' + SECRET.encode() + b'\xff"}',
     "deep": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
@@ -90,13 +90,13 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 
 @pytest.fixture
 def client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
-    """Writes to a cluster that is as it should be, and leaves nothing else behind."""
-    with writing(zookeeper) as found:
-        fill(found)
-        yield found
+    """A client that writes to an intact cluster. All znodes that a test adds are deleted after it."""
+    with writing(zookeeper) as writer:
+        fill(writer)
+        yield writer
         for path in ("/migration", "/feature", "/brokers", "/admin"):
-            if found.exists(path):
-                found.delete(path, recursive=True)
+            if writer.exists(path):
+                writer.delete(path, recursive=True)
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -110,9 +110,9 @@ async def test_a_damaged_znode_is_named_by_its_path_and_intact_znodes_are_read(
     assert {one.location for one in found.failures} == {f"znode {path}" for path in JSON_PATHS}
     assert all(one.kind is FailureKind.REJECTED for one in found.failures)
     assert found.controller_epoch is not None
-    said = "\n".join(map(str, found.failures))
-    assert len(said) < 400 * len(JSON_PATHS)
-    assert SECRET not in said
+    messages = "\n".join(map(str, found.failures))
+    assert len(messages) < 400 * len(JSON_PATHS)
+    assert SECRET not in messages
 
 
 def test_the_command_line_names_each_damaged_znode_in_readable_lines(zookeeper: ZooKeeper, client: KazooClient) -> None:
@@ -145,7 +145,7 @@ async def test_an_expired_session_is_a_failure_that_names_the_path_and_the_next_
     async with Session(ensemble) as session:
         assert not isinstance(await session.get("/controller"), Failure)
         rival = KazooClient(f"{zookeeper.connect}/kafka", client_id=session._client.client_id)
-        rival.start()  # the session is its own now, and ends with it
+        rival.start()  # it takes over the session, and ends it when it stops
         rival.stop()
         rival.close()
         found = await session.get("/controller")
@@ -163,7 +163,7 @@ async def test_an_ensemble_that_hangs_during_a_reading_is_a_failure_and_is_read_
     async with Session(ensemble) as session:
         server.freeze()
         try:
-            wait_until("it answers nothing any more", lambda: not server.asked("srvr"))
+            wait_until("the server no longer answers", lambda: not server.asked("srvr"))
             found = await session.get("/controller")
             whole = await read(ensemble)
         finally:

@@ -1,7 +1,7 @@
-"""Partitions of a real cluster on its way from ZooKeeper: those of what is controller now, against Kafka's own tool.
+"""Partitions of a real cluster before and during a migration from ZooKeeper, compared with Kafka's own tool.
 
-One cluster lives through everything in this file, in the order of the tests: three brokers in ZooKeeper mode, then with
-a quorum that waits, then in dual write.
+They are read from whatever is the controller. All tests of this file use one cluster, in their order: three brokers in
+ZooKeeper mode, then with a quorum that waits, then in dual write.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 QUICK = {"zookeeper.session.timeout.ms": "3000", "controlled.shutdown.enable": "false"}
-"""A broker that was killed is missed after seconds, and one that is stopped hands nothing over."""
+"""The session of a killed broker ends after seconds, and a stopped broker does not hand over its partitions."""
 TOPICS: dict[str, dict[str, Any]] = {
     "orders": {"assignments": {at: [at % 3 + 1, (at + 1) % 3 + 1, (at + 2) % 3 + 1] for at in range(6)}},
     "payments": {"assignments": {0: [1, 2, 3], 1: [3, 2, 1]}, "configs": {"min.insync.replicas": "2"}},
@@ -54,11 +54,11 @@ TOPICS: dict[str, dict[str, Any]] = {
 ROW = re.compile(r"^\tTopic: (\S+)\tPartition: (\d+)\tLeader: (\S+)\tReplicas: (\S*)\tIsr: (\S*)(.*)$", re.MULTILINE)
 
 Rows = dict[tuple[str, int], tuple[int, tuple[int, ...], frozenset[int], frozenset[int], frozenset[int]]]
-"""Leader, replicas, those in sync, those that come and those that go."""
+"""Leader, replicas, those in sync, those that are added and those that are removed."""
 
 
 class Demanding(Levels):
-    """A stage that needs partitions in each look, with the znodes or without."""
+    """A stage that needs partitions in each reading, with or without znodes."""
 
     def __init__(self, *, znodes: bool) -> None:
         self._znodes = znodes
@@ -68,7 +68,7 @@ class Demanding(Levels):
 
 
 class Rig:
-    """`client`: of the ensemble, which may write. `stopped`: the broker that is away."""
+    """The cluster, a client of its ensemble that may write, and the id of the broker that is stopped."""
 
     def __init__(self, cluster: MigratingCluster, client: KazooClient) -> None:
         self.cluster, self.client, self.stopped = cluster, client, 0
@@ -79,33 +79,34 @@ class Rig:
         return -1 if claim is None else int(claim["brokerid"])
 
     def is_copied(self) -> bool:
-        """By the znodes, and with each replica in sync by Kafka's tool."""
+        """True if `/migration` says so, and each replica is in sync according to Kafka's tool."""
         if json.loads(self.client.get("/kafka/migration")[0])["kraft_metadata_offset"] > 0:
             with suppress(subprocess.SubprocessError):
                 rows = self.described().values()
                 return all(set(replicas) - adding <= in_sync for _, replicas, in_sync, adding, _ in rows)
         return False
 
-    def looked(self, *, moves: bool = False) -> tuple[Observation, Observation]:
-        """A look, and the one right before a restart. `moves`: `/controller` does, in each of them."""
+    def readings(self, *, moves: bool = False) -> tuple[Observation, Observation]:
+        """A reading, and the one that is made right before a restart.
+
+        `moves`: another controller is elected during each of them.
+        """
         servers, controllers = self.cluster.bootstrap_servers, self.cluster.bootstrap_controllers
 
         async def both() -> tuple[Observation, Observation]:
             settings = ClusterSettings(parse_addresses(servers, ""), parse_addresses(controllers, ""))
             async with Cluster(settings, environment=SYSTEM) as kafka:
-                asked, ports = (
-                    ReadContext(DesiredState({}), Status(), NOT_ASKED, SYSTEM.clock()),
-                    Ports(kafka, None, self.ensemble),
-                )
+                context = ReadContext(DesiredState({}), Status(), NOT_ASKED, SYSTEM.clock())
+                ports = Ports(kafka, None, self.ensemble)
                 if moves:
                     kafka.read = partial(self._moving, kafka.read)  # type: ignore[method-assign]
                     kafka.look_again = partial(self._moving, kafka.look_again)  # type: ignore[method-assign]
-                return await look(ports, asked, lambda _: True), await look_again(ports, asked)
+                return await look(ports, context, lambda _: True), await look_again(ports, context)
 
         return asyncio.run(both())
 
     async def _moving(self, read: Callable[..., Awaitable[Any]], **options: Any) -> Any:
-        """What was read, with another controller, or the same one elected anew, by the time it was."""
+        """What `read` reads. Before it returns, a controller is elected, which may be the same one again."""
         readings = await read(**options)
         before = self.client.get("/kafka/controller")[1].czxid
         await asyncio.to_thread(self.client.delete, "/kafka/controller")
@@ -122,33 +123,34 @@ class Rig:
             "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", servers, "--describe", log4j="tool"
         )
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        found: Rows = {}
+        rows: Rows = {}
         for topic, at, leader, replicas, in_sync, rest in ROW.findall(done.stdout):
             adding, removing = (re.search(rf"{kind} Replicas: ([\d,]*)", rest) for kind in ("Adding", "Removing"))
-            found[topic, int(at)] = (
+            rows[topic, int(at)] = (
                 -1 if leader == "none" else int(leader),
                 _ids(replicas),
                 frozenset(_ids(in_sync)),
                 frozenset(_ids(adding[1] if adding else "")),
                 frozenset(_ids(removing[1] if removing else "")),
             )
-        return found
+        return rows
 
 
 def _ids(text: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in text.split(",") if one)
+    return tuple(int(id_) for id_ in text.split(",") if id_)
 
 
-def rows(seen: Observation) -> Rows:
-    found = read(seen).partitions
+def rows(observation: Observation) -> Rows:
+    partitions = read(observation).partitions
     return {
-        (name, at): (one.leader, one.replicas, one.in_sync, one.adding, one.removing) for name, at, one in found.rows()
+        (name, at): (row.leader, row.replicas, row.in_sync, row.adding, row.removing)
+        for name, at, row in partitions.rows()
     }
 
 
-def read(seen: Observation) -> PartitionsReading:
-    assert isinstance(seen.partitions, Known), seen.partitions
-    return seen.partitions.value
+def read(observation: Observation) -> PartitionsReading:
+    assert isinstance(observation.partitions, Known), observation.partitions
+    return observation.partitions.value
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +169,9 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         client.start()
         try:
             identity = json.dumps({"version": "1", "id": CLUSTER_ID}).encode()
-            client.create("/kafka/cluster/id", identity, makepath=True)  # brokers take the id that they find
+            client.create(
+                "/kafka/cluster/id", identity, makepath=True
+            )  # brokers use the cluster id that they find there
             for id_ in cluster.brokers:
                 cluster.run(id_, Shape.PLAIN_BROKER)
             cluster.format_controllers(CLUSTER_ID)
@@ -186,53 +190,54 @@ def _lists(cluster: MigratingCluster, id_: int) -> bool:
 
 
 def settled(rig: Rig, holds: Callable[[Observation], bool]) -> Observation:
-    """A look at the cluster once this holds; both looks say what Kafka's tool says."""
-    seen: list[Observation] = []
+    """Read the cluster until `holds` is true for both readings. Asserts that they equal the output of Kafka's tool."""
+    observations: list[Observation] = []
 
     def is_so() -> bool:
-        seen[:] = rig.looked()
-        return all(holds(one) for one in seen)
+        observations[:] = rig.readings()
+        return all(holds(observation) for observation in observations)
 
     try:
-        wait_until("it is as expected", is_so, 240, step=0.3)
+        wait_until("the partitions are as expected", is_so, 240, step=0.3)
     except AssertionError as late:
         for id_, node in rig.cluster.nodes.items():
             late.add_note(f"{id_} {'runs' if node.alive else 'does not run'}: {node.log[-2000:]}")
-        raise AssertionError(f"{late}: {'; '.join(map(_shown, seen))}") from late
-    assert rows(seen[0]) == rows(seen[1]) == rig.described()
-    return seen[1]
+        raise AssertionError(f"{late}: {'; '.join(map(_shown, observations))}") from late
+    assert rows(observations[0]) == rows(observations[1]) == rig.described()
+    return observations[1]
 
 
-def lists_all(rig: Rig, restarted: int) -> None:
+def wait_until_all_are_listed(rig: Rig, restarted: int) -> None:
     brokers = rig.cluster.brokers
-    each = f"{restarted} is back, and each broker lists all"
-    wait_until(each, lambda: all(_lists(rig.cluster, one) for one in brokers), step=0.2)
+    description = f"{restarted} is back, and each broker lists all"
+    wait_until(description, lambda: all(_lists(rig.cluster, id_) for id_ in brokers), step=0.2)
 
 
-def _shown(seen: Observation) -> str:
-    found = seen.partitions
-    behind = Replication(found.value).under_replicated() if isinstance(found, Known) else found
-    return f"{state(seen)}, not in sync {behind}, gaps {seen.gaps}"
+def _shown(observation: Observation) -> str:
+    partitions = observation.partitions
+    behind = Replication(partitions.value).under_replicated() if isinstance(partitions, Known) else partitions
+    return f"{state(observation)}, not in sync {behind}, gaps {observation.gaps}"
 
 
 def is_away(rig: Rig) -> Callable[[Observation], bool]:
-    """Whether the broker that was killed is in sync only where it was the last one."""
+    """True if the killed broker is in sync only for partitions of which it had the last replica."""
 
-    def holds(seen: Observation) -> bool:
-        if isinstance(seen.partitions, Unknown):
+    def holds(observation: Observation) -> bool:
+        if isinstance(observation.partitions, Unknown):
             return False
-        return all(rig.stopped not in in_sync or leader == -1 for leader, _, in_sync, *_ in rows(seen).values())
+        all_rows = rows(observation).values()
+        return all(rig.stopped not in in_sync or leader == -1 for leader, _, in_sync, *_ in all_rows)
 
     return holds
 
 
-def unknown(seen: Observation) -> Failure:
-    assert isinstance(seen.partitions, Unknown), seen.partitions
-    return seen.partitions.failure
+def unknown(observation: Observation) -> Failure:
+    assert isinstance(observation.partitions, Unknown), observation.partitions
+    return observation.partitions.failure
 
 
 def test_partitions_in_zookeeper_mode_come_from_the_broker_that_is_controller(rig: Rig) -> None:
-    """With a broker killed, and a replica that is to come to it: that move cannot end."""
+    """A broker is killed while a replica is added to it, so that this reassignment cannot end."""
     cluster, controller = rig.cluster, rig.controller()
     rig.stopped = next(id_ for id_ in cluster.brokers if id_ != controller)
     admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{cluster.ports[controller]}")
@@ -251,20 +256,20 @@ def test_partitions_in_zookeeper_mode_come_from_the_broker_that_is_controller(ri
     assert found.partitions.min_insync_replicas.topics == {"payments": 2}
     assert found.default_min_insync_replicas == 1
 
-    judged = Replication(found)
-    assert len(judged) == 11
-    assert judged.reassigning() == (1, (f"alone-{controller - 1}",))
-    assert judged.offline() == (1, (f"alone-{rig.stopped - 1}",))
-    assert judged.under_replicated()[0] == 8  # those of three replicas
+    replication = Replication(found)
+    assert len(replication) == 11
+    assert replication.reassigning() == (1, (f"alone-{controller - 1}",))
+    assert replication.offline() == (1, (f"alone-{rig.stopped - 1}",))
+    assert replication.under_replicated()[0] == 8  # all partitions with three replicas
     (third,) = set(cluster.brokers) - {controller, rig.stopped}
-    now = judged.judge(frozenset({rig.stopped}), Availability.RESPECT_MIN_ISR)
+    now = replication.judge(frozenset({rig.stopped}), Availability.RESPECT_MIN_ISR)
     assert (now.allows(rig.stopped), now.allows(third), now.allows(controller)) == (True, False, False)
 
 
 def test_partitions_are_unknown_where_another_controller_was_elected_meanwhile(rig: Rig) -> None:
-    first, again = rig.looked(moves=True)
+    first, second = rig.readings(moves=True)
     assert unknown(first).message == "the controller changed while they were read"
-    assert unknown(again).kind is FailureKind.STALE  # or of a broker that does not know yet that it was elected
+    assert unknown(second).kind is FailureKind.STALE  # also if the broker does not know yet that it was elected
     settled(rig, is_away(rig))
 
 
@@ -272,41 +277,41 @@ def test_partitions_in_zookeeper_mode_are_unknown_where_zookeeper_is_not_read(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
-    for seen in rig.looked():
-        assert unknown(seen).kind is FailureKind.NOT_ASKED
-        assert "name the ensemble" in unknown(seen).remedy
+    for observation in rig.readings():
+        assert unknown(observation).kind is FailureKind.NOT_ASKED
+        assert "name the ensemble" in unknown(observation).remedy
 
 
 def test_partitions_do_not_come_from_the_log_in_pre_migration(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.cluster.run(3001, Shape.MIGRATING_CONTROLLER)
-    seen = settled(rig, lambda one: is_away(rig)(one) and state(one) is ZkMigrationState.PRE_MIGRATION)
-    assert read(seen).offset == -1
-    for one in rig.looked(moves=True):
-        assert state(one) is ZkMigrationState.PRE_MIGRATION
-        assert unknown(one).kind is FailureKind.STALE
+    observation = settled(rig, lambda each: is_away(rig)(each) and state(each) is ZkMigrationState.PRE_MIGRATION)
+    assert read(observation).offset == -1
+    for observation in rig.readings(moves=True):
+        assert state(observation) is ZkMigrationState.PRE_MIGRATION
+        assert unknown(observation).kind is FailureKind.STALE
     monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
-    for one in rig.looked():
-        assert state(one) is ZkMigrationState.PRE_MIGRATION
-        assert "was not read" in unknown(one).message
+    for observation in rig.readings():
+        assert state(observation) is ZkMigrationState.PRE_MIGRATION
+        assert "was not read" in unknown(observation).message
 
 
 def test_partitions_in_dual_write_come_from_the_log(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = rig.cluster
-    for id_ in sorted(cluster.brokers, key=lambda one: one != rig.stopped):  # one by one, as a person does
+    for id_ in sorted(cluster.brokers, key=lambda each: each != rig.stopped):  # one after the other, as a person does
         cluster.run(id_, Shape.FLAGGED_BROKER)
-        lists_all(rig, id_)
+        wait_until_all_are_listed(rig, id_)
     try:
-        wait_until("Kafka itself is there", rig.is_copied, 100, step=1)
-    except AssertionError:  # its elections race while brokers restart; a person starts what hangs anew
+        wait_until("Kafka has copied ZooKeeper", rig.is_copied, 100, step=1)
+    except AssertionError:  # elections may race while brokers restart: a person would restart nodes that hang
         for id_ in cluster.nodes:
             cluster.kill_and_run(id_)
-            lists_all(rig, id_)
-        wait_until("Kafka itself is there", rig.is_copied, 100, step=1)
+            wait_until_all_are_listed(rig, id_)
+        wait_until("Kafka has copied ZooKeeper", rig.is_copied, 100, step=1)
 
-    def holds(seen: Observation) -> bool:
-        if state(seen) is not ZkMigrationState.MIGRATION or isinstance(seen.partitions, Unknown):
+    def holds(observation: Observation) -> bool:
+        if state(observation) is not ZkMigrationState.MIGRATION or isinstance(observation.partitions, Unknown):
             return False
-        return not Replication(read(seen)).under_replicated()[0]
+        return not Replication(read(observation)).under_replicated()[0]
 
     found = read(settled(rig, holds))
     assert found.offset > 0
@@ -314,10 +319,10 @@ def test_partitions_in_dual_write_come_from_the_log(rig: Rig, monkeypatch: pytes
     assert (found.claim.node_id, found.claim.is_kraft) == (3001, True)
     assert found.partitions.min_insync_replicas.topics == {"payments": 2}
     monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
-    for one in rig.looked():
-        assert "was not read" in unknown(one).message
+    for observation in rig.readings():
+        assert "was not read" in unknown(observation).message
 
 
-def state(seen: Observation) -> ZkMigrationState | None:
-    found = seen.zk_migration_state
+def state(observation: Observation) -> ZkMigrationState | None:
+    found = observation.zk_migration_state
     return ZkMigrationState.of(found.value) if isinstance(found, Known) else None

@@ -1,7 +1,7 @@
 """`kafkafeatures clients`: finds clients that break with a release of Kafka, by what brokers counted and logged.
 
 Called by the command line. The actions are modules of their own, in the table `ACTIONS`; each adds its flags. What this
-module decides: a flag of another action is refused, and never ignored.
+module decides: a flag of another action is refused instead of ignored.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The registered brokers for `clients check`, from a live cluster or from the metadata log of one of its nodes.
 
 Called by `check.py`. What it decides: when the brokers are not known, since a list that may lack some must not be used.
-That is so for brokers in ZooKeeper mode, which are in no metadata log; for a window in the past, as a live cluster only
-shows who is registered now; and for a log that ends before the window does. If a log begins within the window, a note
-says that brokers may have been removed before.
+They are not known if some run in ZooKeeper mode, as no metadata log has these; by a live cluster for a window in the
+past, as it only shows who is registered now; and by a log that ends before the window does. If a log begins within the
+window, a note says that brokers may have been removed before.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def of_cluster(observation: Observation, window: EvidenceWindow, now: int) -> Re
 
 
 def of_log(path: Path, window: EvidenceWindow) -> RegisteredBrokers:
-    """The brokers of a metadata log; not known if it ends before the window: a broker may have registered later."""
+    """The brokers of a metadata log; not known if the log ends before the window does: brokers may have registered
+    since.
+    """
     from kafkafeatures.cli.log.paths import log_folder
     from kafkafeatures.cli.log.state import problems_of, restored
     from kafkafeatures.core.facts.client_standing import refuses_old_versions

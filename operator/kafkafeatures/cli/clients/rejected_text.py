@@ -136,7 +136,7 @@ def _use(use: RejectedUse) -> dict[str, Any]:
 
 
 def write_csv(uses: Sequence[RejectedUse], stream: TextIO) -> None:
-    """A row for each client of an address, API and version."""
+    """Write a row for each client of an address, API and version; one row without a client if none is known."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     writer.writerows([neutral(value) for value in row] for row in _csv_rows(uses))

@@ -1,7 +1,7 @@
 """Reads reduced request logs, and the file with the owners of clients, for `clients check`. Called by `check.py`.
 
-What it decides: a reduced log that cannot be read is reported and left out, since logs only name the senders, and the
-verdict does not depend on them.
+What it decides: a reduced log that cannot be read is reported and left out, since logs only name senders and add uses:
+without a log, the verdict is that of the counters.
 """
 
 from __future__ import annotations

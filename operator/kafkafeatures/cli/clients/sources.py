@@ -14,7 +14,9 @@ STDIN = "-"
 
 
 def sources_of(arguments: argparse.Namespace, kind: str) -> Sequence[str]:
-    """Paths, or `STDIN`. Raises CommandFailed if there is none, and a terminal as standard input. `kind`: of log."""
+    """Paths, or `STDIN` if the user names none. Raises CommandFailed if there are none, and standard input is a
+    terminal. `kind`: words for the logs, such as "server log".
+    """
     if not arguments.operands and sys.stdin.isatty():
         text = f"clients {arguments.action}: no {kind} given; name the files, or pipe one in"
         raise CommandFailed(text, Exit.USAGE)

@@ -1,7 +1,7 @@
 """Prints blockers: one block for each node, or group of equal nodes, with all features that it lacks and one remedy.
 
-The input are records of `api/status.py`, so that `describe`, `plan`, `check` and `status` print equal blockers in equal
-words, whether these were just found or come from a status.
+It gets records of `api/status.py`, so that all commands print equal blockers in equal words, whether the blockers were
+just found or come from a status.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Resolves Kafka's `config.providers` in client properties: references to values in a file, a folder or the
 environment.
 
-Called by `client_config.py` for every file, before any property is used: a reference that cannot be resolved is an
-error, and is never sent as a password. Only the classes of `org.apache.kafka.common.config.provider` are supported.
+Called by `client_config.py`. A reference that cannot be resolved is an error, so that it is not sent as a password.
+Only the classes of `org.apache.kafka.common.config.provider` are supported.
 """
 
 from __future__ import annotations

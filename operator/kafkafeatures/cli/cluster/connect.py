@@ -1,5 +1,5 @@
 """Connection flags of all commands: parses them into settings, opens the cluster, and makes the errors for a cluster
-that cannot be reached. Used by every command that connects to Kafka.
+that cannot be reached.
 """
 
 from __future__ import annotations

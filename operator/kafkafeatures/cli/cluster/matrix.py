@@ -54,7 +54,7 @@ _STATE_WIDTH = 12
 def draw(console: Console, observation: Observation, *, blockers: bool = True, flags: str = "") -> None:
     """Print everything. `blockers`: print what prevents the highest levels; False if the blockers of a plan follow.
 
-    `flags`: connection flags for the commands in remedies; if given, the remedy of each ghost is printed.
+    `flags`: connection flags for the commands in remedies; if given, a ghost that blocks nothing has its remedy, too.
     """
     highest = highest_levels(observation)
     all_blockers = blockers_of(observation, highest, flags or ANY_CLUSTER)

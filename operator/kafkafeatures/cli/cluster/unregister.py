@@ -25,8 +25,8 @@ from kafkafeatures.kafka.requests.unregister import HostedTopics
 
 TOPICS_SHOWN = 5
 """Most names of topics in a message."""
-LOOKS, PAUSE = 20, 0.25
-"""Readings that are made until the registration is gone, and the seconds between them."""
+READINGS, PAUSE = 20, 0.25
+"""Most readings of the cluster until the registration is gone, and the seconds between them."""
 _GONE = {
     Role.BROKER: "is fenced, does not answer and hosts no replica",
     Role.CONTROLLER: "is not a voter, does not answer and does not fetch the metadata log",
@@ -70,7 +70,7 @@ async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> No
         failure = await cluster.unregister(role, node_id)
         if failure is not None:
             raise failed(failure)
-        for _ in range(LOOKS):  # brokers read the record a moment after the controller wrote it
+        for _ in range(READINGS):  # brokers read the record a moment after the controller wrote it
             if not any(node.id == node_id and role in node.roles for node in (observe(*await cluster.read())).nodes):
                 return
             await asyncio.sleep(PAUSE)

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"clients evidence {step}: -o {arguments.output}: only status has a document", Exit.USAGE)
     if step == "start":
         _check_flags(arguments)
-    else:  # they act on all that is in the state file
+    else:  # `status` and `stop` act on all that is in the state file
         reason = "it is a flag of clients evidence start"
         refuse_flags(f"clients evidence {step}", arguments, flags_of(add_arguments), ("state",), reason)
     from kafkafeatures.cli.cluster.connect import on_cluster

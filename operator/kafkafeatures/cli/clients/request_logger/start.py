@@ -86,7 +86,7 @@ async def _switched(pool: Pool, target: LoggingTarget, switch: LoggingSwitch) ->
     except BaseException:
         await restore(pool, target, switch)
         raise
-    for number in numbers:  # a second one ends the process; the file remains
+    for number in numbers:  # a second signal ends the process, and the state file remains
         loop.remove_signal_handler(number)
     restored = await restore(pool, target, switch)
     return restored if restored is not Exit.DONE else code

@@ -38,7 +38,7 @@ class BrokerLogging(Struct, frozen=True):
 
 
 async def show(form: str, pool: Pool, target: LoggingTarget) -> Exit:
-    """Show all brokers. Exit code 5 if one could not be asked."""
+    """Show all brokers. Exit code 5 if the level of one is not known."""
     switch = target.file.read()
     levels = await read_levels(pool, {id_: node for id_, node in target.brokers.items() if node.port >= 0})
     rows = list(_rows(switch, target, levels))

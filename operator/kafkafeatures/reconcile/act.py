@@ -302,7 +302,7 @@ def _ended(context: ReconcileContext, status: Status, sent_step: InFlight, resul
 
 
 async def _report(context: ReconcileContext, evaluation: Evaluation, outcome: Outcome | None = None) -> Reconciliation:
-    """Write the status with a decision that was made after the evaluation: at the last moment, or because of `outcome`."""
+    """Write the status with a decision that was made after the evaluation, maybe because of `outcome`."""
     status = evaluation.status
     await context.store.write_status(status)
     requeue_after = 2.0 if isinstance(outcome, Rejected) else _requeue(evaluation.decision)

@@ -209,7 +209,7 @@ async def test_a_silent_broker_makes_a_right_unknown_and_a_ghost_registration_do
 
 
 async def test_an_answer_that_is_neither_success_nor_refusal_proves_no_right() -> None:
-    for answer in (fetched(-1), fetched(42), Disconnected):
+    for answer in (fetched(-1), fetched(42), Disconnected):  # UNKNOWN_SERVER_ERROR, INVALID_REQUEST
         strange = controller(3001, None)
         strange.answers[FetchRequest] = answer
         reading = await rights({1: broker()}, {3001: strange})

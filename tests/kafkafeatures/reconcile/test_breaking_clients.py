@@ -96,14 +96,14 @@ async def test_evidence_that_becomes_too_old_while_the_intent_is_written_holds_t
     rig = gated()
     rig.workloads.set_image("broker", "kafka:4.2.0")  # nothing to restart yet
     await work(rig, 2, seconds=1)
-    began = rig.api.now - timedelta(seconds=2)
+    began = rig.api.now - timedelta(seconds=2)  # of the reading of evidence: `work` let a second pass twice
     rig.evidence = lambda _: AWAY
     rig.workloads.set_image("broker", "kafka:4.4.0")
     rig.pass_time(began + timedelta(seconds=VALID_FOR - 0.5) - rig.api.now)
 
     def slow(request: Request) -> Fault | None:
         if request.method == "PUT" and request.path.endswith("/status"):
-            rig.api.wait(timedelta(seconds=0.9))
+            rig.api.wait(timedelta(seconds=0.9))  # the evidence counts for 0.5 s more
         return None
 
     rig.api.faults = slow

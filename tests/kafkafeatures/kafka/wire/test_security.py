@@ -276,6 +276,7 @@ async def test_a_sasl_session_is_renewed_before_a_request_once_most_of_its_lifet
             server.address, security, timeout=5, client_id="us", environment=Environment(monotonic=lambda: now)
         ) as link,
     ):
+        # A session lasts 100 s and is renewed 80 s after its beginning: after 1080, and 80 s after the renewal at 1081.
         for now, expected in ((1079.0, 1), (1081.0, 2), (1150.0, 2), (1161.5, 3)):  # noqa: B007 - the clock reads it
             await link.request(ASK)
             assert proofs == expected
@@ -296,7 +297,7 @@ async def test_a_refused_renewal_closes_the_connection_without_sending_the_reque
             server.address, security, timeout=5, client_id="us", environment=Environment(monotonic=lambda: now)
         ) as link,
     ):
-        now = 0.9
+        now = 0.9  # of a session of 1 s, which is renewed after four fifths
         with pytest.raises(AuthenticationFailed) as caught:
             await link.request(ASK)
         assert link.closed

@@ -61,8 +61,7 @@ logger = logging.getLogger(__name__)
 
 class OperatorContext(Struct, frozen=True):
     """Injected context. operator: identity for writes and Events. effects: called right before a step is sent. policy:
-    addresses that may be connected to. open_evidence: opens a source of evidence about clients. open_ensemble: opens an
-    ensemble; None: nobody can.
+    allowed addresses. open_evidence: opens a source of evidence about clients. open_ensemble: None if nobody can.
     """
 
     environment: Environment

@@ -295,9 +295,8 @@ async def test_a_stopping_pod_is_terminating_and_a_pod_in_creation_has_a_waiting
         ({}, "Pending"),
     ],
     ids=[
-        "not scheduled", "evicted", "process ended", "init container crashes", "only another container runs",
-        "only another container waits", "no state", "no container", "unknown phase", "Kafka runs, init container waits",
-        "Kafka runs, init container completed", "no status",
+        "not scheduled", "evicted", "process ended", "init container crashes", "renamed runs", "renamed waits",
+        "no state", "no container", "unknown phase", "init container waits", "init container completed", "no status",
     ],
 )  # fmt: skip
 async def test_a_pod_that_waits_has_the_reason_given_by_kubernetes_and_one_that_may_run_has_none(

@@ -129,19 +129,17 @@ async def test_a_used_consent_is_not_used_again_after_an_older_crd_dropped_it_fr
     assert rig.api.condition("Stalled")["reason"] == "ConsentSpent"
 
 
-@pytest.mark.parametrize(
-    "dropped", [("unverifiedConsents", "logPosition"), ("spentConsents",), ("plan",)], ids=", ".join
-)
+@pytest.mark.parametrize("dropped", ["unverifiedConsents logPosition", "spentConsents", "plan"])
 @pytest.mark.parametrize("log", [True, False], ids=["log readable", "log not readable"])
 @pytest.mark.parametrize("then", ["the current CRD", "another process"])
 async def test_a_possibly_used_consent_stays_possibly_used_with_an_older_crd(
-    then: str, log: bool, dropped: tuple[str, ...]
+    then: str, log: bool, dropped: str
 ) -> None:
     """The first contact happens with an older CRD, which lacks the fields that say so, or another field."""
     rig = Rig(Orders(), Kafka({"metadata.version": 21}))
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     rig.kafka.reach(Access(cluster_action=log))
-    rig.api.server.schema = schema_without(*dropped)
+    rig.api.server.schema = schema_without(*dropped.split())
     for _ in range(3):
         await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"

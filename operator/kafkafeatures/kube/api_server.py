@@ -1,5 +1,5 @@
-"""Addresses of the API server, to which connections that documents of tenants name must not lead: a tenant could
-name them, and have the operator send requests to the API server from inside the cluster.
+"""Addresses of the API server. The operator must not connect to them for the document of a tenant, who could
+otherwise have it send requests to the API server from inside the cluster.
 
 Called by `app.py`, which puts it into the address policy of all clusters. The names of the API server resolve to some
 of its addresses, which are refused before a byte is sent. It may answer at others too: on every address of the nodes

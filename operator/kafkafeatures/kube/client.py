@@ -1,8 +1,7 @@
 """Client of the API server for KafkaFeatures and their statuses, Secrets, ConfigMaps, Events, and workloads.
 
-Every request has
-a deadline, and none is repeated here: the queue repeats the whole reconciliation. In a pod the token is read again
-every minute, and after an answer 401.
+Every request has a deadline, and none is repeated here: the queue repeats the whole reconciliation. In a pod the token
+is read again every minute, and after an answer 401.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class ClientEvidence:
         files = await self._files(key.namespace, required.config_map)
         job = ReadingInput(settings, files, required.release, required.days, round(at.timestamp() * 1000), brokers)
         outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, read_clients, job, self._open)
-        # A failure would tell how the API server answers the operator, to a user who may only write a document.
+        # Otherwise a user who may only write a document would learn from the failure how the API server answers.
         if isinstance(outcome, Failure) and peer is not None and await self._policy.is_api_server(*peer):
             return ADDRESS_FORBIDDEN
         return outcome

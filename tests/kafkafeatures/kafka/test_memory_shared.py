@@ -95,9 +95,7 @@ async def test_a_snapshot_is_not_read_further_after_its_cluster_lost_its_memory(
 
 async def test_a_slow_reply_loses_its_memory_to_a_cluster_that_needs_it(quorum: Quorum) -> None:
     """Replies that never come claim all memory; a cluster that needs some takes it from one of them."""
-    memory = MemoryBudget(
-        replace(LIMITS, all_clusters=19 * MIB)
-    )  # three replies of 2 MiB count three times each: 18 MiB
+    memory = MemoryBudget(replace(LIMITS, all_clusters=19 * MIB))  # 3 replies of 2 MiB count 3 times each: 18 MiB
     dropped: list[int] = []
     hostile = [Share(memory, lambda: None) for _ in range(3)]
     with ExitStack() as replies:

@@ -80,7 +80,7 @@ async def test_a_consent_to_break_clients_is_used_once_and_stays_valid_for_that_
     rig.pass_time(timedelta(minutes=20))
     await work(rig, 5)
     assert rig.workloads.evictions == ["broker-0"]
-    assert rig.api.condition("Stalled")["reason"] in ("ConsentSpent", "RolloutHalted")
+    assert rig.api.condition("Stalled")["reason"] == "ConsentSpent"
 
 
 async def test_a_consent_for_one_api_version_does_not_cover_another_version_that_clients_use() -> None:

@@ -1,7 +1,7 @@
 """Frames of the Kafka protocol: four bytes of length, then that many bytes. No I/O.
 
-A length is checked before memory is reserved for it. The first bytes of other protocols are
-recognised, so that the error can name the protocol.
+A length is checked before memory is reserved for it. The first bytes of other protocols are recognised, so that the
+error can name the protocol.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Secrets:
         self._known.cleaners = None
 
     def add_token(self, token: str) -> None:
-        """Hide this token from now on wherever it would be shown."""
+        """Add a fetched token, which is removed until `MAX_TOKENS` newer ones were fetched."""
         if token not in self._known.tokens:
             self._known.tokens.append(token)
             self._known.cleaners = None

@@ -1,4 +1,4 @@
-"""Make a `Pod` of the JSON of a pod. Shared by all drivers that read pods.
+"""Makes a `Pod` of the JSON of a pod. Shared by all drivers that read pods.
 
 A missing or wrong field raises AttributeError, KeyError, TypeError or ValueError; `answers.py` makes a Failure of it.
 """

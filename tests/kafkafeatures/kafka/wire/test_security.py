@@ -200,7 +200,7 @@ async def test_a_server_that_cannot_prove_the_password_is_refused() -> None:
     async with serving(Server(answers)) as server:
         with pytest.raises(AuthenticationFailed, match="did not prove that it knows the password"):
             await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
-        assert not any(request[:2] == b"\0\x40" for request in server.requests)
+        assert not any(request[:2] == b"\0\x40" for request in server.requests)  # API key 64: UnregisterBroker
 
 
 async def test_an_unsupported_sasl_mechanism_is_reported_with_the_offered_mechanisms() -> None:
@@ -234,7 +234,7 @@ async def test_sasl_plain_is_sent_over_tls_and_recorded_as_zeros(tmp_path: Path)
     answers: Answers = {18: OFFERED, 17: handshake("PLAIN"), 36: judged, 64: unregistered}
     async with serving(Server(answers), server_side(tmp_path, CERTIFICATES.node)) as server:
         await attempt(server, Security(TRUSTED, Sasl("PLAIN", "alice", CANARY)), recorder=Recorder())
-        (proof,) = [request for request in server.requests if request[:2] == b"\0\x24"]
+        (proof,) = [request for request in server.requests if request[:2] == b"\0\x24"]  # 36: SaslAuthenticate
     sent_bytes = b"\0alice\0" + CANARY.encode()
     assert proof_of(proof) == sent_bytes
     assert CANARY.encode() not in b"".join(frames)

@@ -1,7 +1,5 @@
 """Metrics of the operator: its reconciliations, and fields of the status of each resource.
 
-Made by `app.py`; called by the controller, by connections to Kafka, and by the recorder of metadata logs.
-
 Names and labels are used in alerts, so they do not change: docs/reference/metrics.md. The series of a resource are
 removed when it is deleted.
 """
@@ -27,7 +25,7 @@ _OF_RESOURCE = ("namespace", "name")
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
 """Fields of a feature in a status that are metrics."""
 _PHASES = tuple(phase.value for phase in Phase)
-"""All phases of a migration. An unknown one, of another release, has no series."""
+"""All phases of a migration. An unknown one, of another release, has no series of its own."""
 _REASONS = frozenset(Reason)
 """All reasons of conditions. An unknown one, of another release, is `Other`, so that the label has few values."""
 _BETWEEN = frozenset({Phase.MIGRATING, Phase.FINALIZING, Phase.ROLLING_BACK})

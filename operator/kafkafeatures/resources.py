@@ -8,7 +8,7 @@ before any resource is reconciled, because the owner of each cluster must be kno
 - at a jittered interval: a watch may have become silent;
 - every few seconds while it has no watch.
 
-A namespace that cannot be listed, as without a right, does not delay the others.
+A namespace that the operator has no right to list does not delay the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Resources:
     gone: called with the key of each resource that was deleted.
     restored: called before `changed` and `gone` if etcd has an older state than before.
     every: seconds between lists of a namespace that is watched.
-    known: event that is set once every namespace was listed, or refused to be.
+    known: event that is set once every namespace was listed, or its list was refused.
     """
 
     def __init__(

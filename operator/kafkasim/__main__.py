@@ -6,6 +6,7 @@ from standard input, and answers each with a JSON line when it is done:
     upgrade broker 2 4.2      stop, and start with the binaries of 4.2
     stop broker 2             orderly; `kill` ends it without goodbye, `start` begins it again
     stop controller 3001
+    set metadata.version 27   change a level, as a person with `kafka-features.sh` would
     snapshot                  write a checkpoint of the metadata log
 """
 

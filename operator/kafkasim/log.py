@@ -1,8 +1,7 @@
 """The metadata log of a simulated cluster: real batches, offsets, epochs, a high watermark and one snapshot.
 
-Owned by `world`, read by the answers to Fetch. It decides what a Fetch at (offset, epoch) gets, like `KafkaRaftClient`:
-records up to the end of the log (also uncommitted ones), a diverging epoch, or the snapshot. `world` decides what is
-written.
+Owned by `world`, which decides what is written; read by the answers to Fetch. Like `KafkaRaftClient` it serves records
+up to the end of the log (also uncommitted ones), and tells where the log of a reader diverges.
 """
 
 from __future__ import annotations

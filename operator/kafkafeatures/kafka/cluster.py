@@ -379,7 +379,7 @@ class Cluster:
     async def _without_secrets(self, log: LogReading) -> LogReading:
         """The reading without our own passwords and tokens, which a hostile or careless node may repeat to us."""
         secrets, reader = self._settings.controllers.secrets, self._partitions
-        if not secrets.known:
+        if not secrets.has_any:
             return log
         if reader is not None:
             return replace(log, image=await run_in_thread(lambda: reader.without_secrets(log.image, secrets)))

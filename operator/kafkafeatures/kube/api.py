@@ -63,7 +63,9 @@ class KubernetesApi(WorkloadsApi, Protocol):
         """Time of the first answer, by the API server's clock; None before it."""
 
     async def serves_resources(self) -> bool:
-        """True if discovery lists our kind, which watches need. A kind that was just installed can be listed before."""
+        """True if discovery lists our kind, which watches need. A kind that was just installed can be listed
+        before discovery lists it.
+        """
 
     async def resource(self, key: ResourceKey) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""

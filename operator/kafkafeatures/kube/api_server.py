@@ -1,5 +1,5 @@
-"""Addresses of the API server, to which connections for Kafka, ZooKeeper and tokens must not lead: a tenant could name
-them in a document, and have the operator send requests to the API server from inside the cluster.
+"""Addresses of the API server. The operator must not connect to them for the document of a tenant, who could
+otherwise have it send requests to the API server from inside the cluster.
 
 Called by `app.py`, which puts it into the address policy of all clusters. The names of the API server resolve to some
 of its addresses, which are refused before a byte is sent. It may answer at others too: on every address of the nodes
@@ -18,7 +18,7 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kube.client import KubeApi
 
 REFRESH = 60.0
-"""Seconds until its names are resolved, and its CA is read, again."""
+"""Seconds until the names of the API server are resolved, and its CA is read, again."""
 PROOF = 2.0
 """Deadline in seconds for a TLS handshake, which takes milliseconds."""
 NAME = "kubernetes.default.svc"

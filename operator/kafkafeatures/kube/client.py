@@ -1,8 +1,7 @@
-"""Client of the API server for KafkaFeatures and their statuses, Secrets, ConfigMaps, Events, and pods.
+"""Client of the API server for KafkaFeatures and their statuses, Secrets, ConfigMaps, Events, and workloads.
 
-Called by `reconcile/kubernetes_store.py`, `reconcile/controller.py`, `kube/workloads/` and `app.py`. Every request has
-a deadline, and none is repeated here: the queue repeats the whole reconciliation. In a pod the token is read again
-every minute, and after an answer 401.
+Every request has a deadline, and none is repeated here: the queue repeats the whole reconciliation. In a pod the token
+is read again every minute, and after an answer 401.
 """
 
 from __future__ import annotations
@@ -279,8 +278,8 @@ class KubeApi:
 
 
 def _read(data: bytes) -> dict[str, Any]:
-    """Decode JSON by msgspec, which is three times as fast as `json`; by `json` if msgspec refuses it, as an unpaired
-    surrogate.
+    """Decode JSON by msgspec, which is three times as fast as `json`; by `json` if msgspec refuses it, such as a
+    text with an unpaired surrogate.
     """
     try:
         document: dict[str, Any] = msgspec.json.decode(data)

@@ -1,4 +1,4 @@
-"""The broker and the cluster that a target of Prometheus is, by its labels.
+"""Finds out which broker a target of Prometheus is, by its labels, and whether all targets are of one cluster.
 
 Pure. Called by `evidence.py`. What it decides: an id is taken from a label only if Kafka, an operator of Kafka or the
 user says that it is one; the number of a pod is not always the id of its broker. Targets of several clusters are

@@ -330,8 +330,8 @@ def _times(api: PrometheusApi, process: _Process, end: int, step: int) -> list[i
 
 
 def _whole(api: PrometheusApi, process: _Process, end: int, span: str) -> list[_WholeScrape]:
-    """The whole scrapes of a target in the span before a time, the oldest first: at least one. A broker that starts or
-    stops has no counters for a while. Raises ScrapeRefused.
+    """The whole scrapes of a target in the span before a time, the oldest first: at least one. A scrape without
+    counters is left out: a broker that starts or stops has none for a while. Raises ScrapeRefused if none is whole.
     """
     samples: dict[int, list[Sample]] = {}
     for series in api.query(queries.scrapes(process.labels, span), end):

@@ -94,8 +94,8 @@ class HttpTransport:
             self._link = None
 
     def _send(self, path: str, form: bytes) -> HttpAnswer:
-        """Send the form on the open connection, or a new one. It stays open only after a whole answer. Raises
-        PrometheusFailed, and ConnectionError if the server may have closed it while it was idle.
+        """Send the form on the open connection, or a new one. The connection stays open only after a whole answer.
+        Raises PrometheusFailed, and ConnectionError if the server may have closed it while it was idle.
         """
         link = self._link = self._link or _CuttableConnection(self._connection(), self._connect)
         is_whole = False
@@ -153,7 +153,7 @@ class HttpTransport:
 
 
 class _HttpOverTls(http.client.HTTPConnection):
-    """A connection with TLS, and a name of the server of its own."""
+    """A connection with TLS. `server_name`: the name in the certificate, which may differ from the host."""
 
     default_port = http.client.HTTPS_PORT
 

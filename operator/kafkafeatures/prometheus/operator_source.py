@@ -1,8 +1,8 @@
 """Reads evidence from a Prometheus for the operator: at permitted addresses only, and with failures in our own words.
 
-Called in a thread by `reconcile/client_evidence.py`. Who may write a resource chooses the server: so the name is
-resolved once, every address of it has to be permitted, and exactly the permitted one is connected to, with the name of
-the URL checked in its certificate; no redirect is followed, no proxy is used, and a reading has a deadline as a whole.
+Called in a thread (`reconcile/client_reading.py`). Who may write a resource chooses the server: so the name is
+resolved once, every address of it has to be permitted, and no other address is connected to, with the name of the URL
+checked in the certificate; no redirect is followed, no proxy is used, and a reading has a deadline as a whole.
 What the server says is never repeated: it would stand in a status, and tell what answers inside of a network.
 """
 

@@ -1,6 +1,6 @@
-"""Expressions of PromQL that evidence is asked with, and the selector of a user in them.
+"""PromQL expressions that fetch evidence, and the check of a user's selector, which becomes a part of them.
 
-Pure. Called by `evidence.py`, and by what takes a selector of a user. A range selector has the samples of scrapes as
+Pure. A range selector has the samples of scrapes as
 they are, with their times, whatever the lookback of the server is.
 """
 
@@ -48,7 +48,9 @@ def starts(selector: str) -> str:
 
 
 def counters(selector: str, apis: Iterable[str], span: str) -> str:
-    """The latest counters of these APIs within a span before each time, and maybe of others whose names are longer."""
+    """The latest counters of these APIs within a span before each time, and maybe of others whose names
+    begin with these.
+    """
     requests = f'request=~"({"|".join(sorted(apis))}).*"'  # some rules leave the version in this label, too
     with_rules = _of_names(FAMILIES - {WITHOUT_RULES}, requests, selector)
     without_rules = _of_names((WITHOUT_RULES,), f'name="{REQUESTS}"', requests, selector)
@@ -67,7 +69,7 @@ def scrapes(target: Labels, span: str) -> str:
 
 
 def stored(target: Labels) -> str:
-    """The number of samples of the target's own within a second: without those that Prometheus adds to each scrape."""
+    """The number of the target's own samples within a second, without those that Prometheus adds to each scrape."""
     return f'count(last_over_time({{__name__!~"up|scrape_.*"{_exactly(target)}}}[1s]))'
 
 

@@ -21,7 +21,7 @@ class PrometheusSettings(Struct, frozen=True):
     """A server, and how to find the series of one cluster and its brokers in it.
 
     selector: label matchers that pick the targets of the cluster. broker_label, broker_pattern: the label with the id
-    of the broker, and the part of it that is the id (`BrokerLabel`); empty: labels that are known.
+    of the broker, and the part of it that is the id (`BrokerLabel`); empty: `prometheus/brokers.py` finds the label.
     tls: for https. authorization: the header that logs in; empty for none. policy: addresses that may be connected to.
     """
 

@@ -98,7 +98,9 @@ async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Obse
         return EarlierMoves()
     moves = await kafka.moves_since(position.offset, position.epoch)
     if status.log_position is None and not isinstance(moves, Failure) and moves.restored:
-        return Failure(FailureKind.NO_LEADER, "metadata log", "the leader has changed")  # no restore: any log has it
+        return Failure(
+            FailureKind.NO_LEADER, "metadata log", "the leader has changed"
+        )  # not a restore: every log has this offset
     return moves
 
 

@@ -1,6 +1,6 @@
 """The second half of a reconciliation: write the status, and send at most one step.
 
-Called by `reconcile/controller.py`, by `apply` and by demos. No other module lets an effect leave the process. The
+The operator and `apply` send steps only through this module. The
 intent of a step is written into the status before the step is sent, so that its outcome can be settled even if this
 process dies in between: the next reconciliation does that, in `reconcile/evaluate.py`.
 
@@ -52,10 +52,10 @@ from kafkafeatures.reconcile.settle import SETTLE_SECONDS
 class Reconciliation(Struct, frozen=True):
     """Result of a reconciliation.
 
-    decision: the decision; a Failure where no node answered.
+    decision: the decision; a Failure if no node answered.
     requeue_after: seconds until the next one; 0 for at once; None: nothing is due by itself.
     status: the status that was written, or would have been if it differed.
-    outcome: outcome of sending a step; None where none was sent.
+    outcome: outcome of the attempt to send a step; None if none was due.
     """
 
     decision: Decision | Failure
@@ -302,7 +302,7 @@ def _ended(context: ReconcileContext, status: Status, sent_step: InFlight, resul
 
 
 async def _report(context: ReconcileContext, evaluation: Evaluation, outcome: Outcome | None = None) -> Reconciliation:
-    """Write a decision that was made after the evaluation, or because of its outcome."""
+    """Write the status with a decision that was made after the evaluation, maybe because of `outcome`."""
     status = evaluation.status
     await context.store.write_status(status)
     requeue_after = 2.0 if isinstance(outcome, Rejected) else _requeue(evaluation.decision)

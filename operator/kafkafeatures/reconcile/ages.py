@@ -1,11 +1,10 @@
 """Ages of the times in a status, by a monotonic clock.
 
-Used by `reconcile/evaluate.py`; one object for each resource, for as long as the process works on it. A status holds
-stamps of the wall clock, which may be a day wrong and corrected at any time. So the wall clock is compared with a stamp
-only once, when this process first reads the stamp; one in the future counts as new. From then on the monotonic clock
-counts. Where something must not happen too early, even that is not trusted: `known_for` counts from when this process
-first read the stamp. The memory of stages, and the end of the metadata log, are kept here too, as they last as long as
-these ages.
+There is one object for each resource, for as long as the process works on it. A status holds stamps of the wall clock,
+which may be a day wrong and corrected at any time. So the wall clock is compared with a stamp only once, when this
+process first reads the stamp; one in the future counts as new. From then on the monotonic clock counts. Where something
+must not happen too early, even that is not trusted: `known_for` counts from when this process first read the stamp. The
+memory of stages, and the end of the metadata log, are kept here too, as they last as long as these ages.
 """
 
 from __future__ import annotations

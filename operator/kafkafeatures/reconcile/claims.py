@@ -4,7 +4,8 @@ time and uid.
 Called by `reconcile/controller.py`. Kept in memory; filled from the API server's list at start, from its watch, and by
 reconciliations. Three rules:
 
-- A resource whose cluster was not read yet may own any cluster. That keeps younger ones from acting, not from reading.
+- Until its first reconciliation has ended, a resource whose cluster is not known may own any cluster. That keeps
+younger ones from acting, not from reading.
 - No resource acts while a step of another one may be under way on its cluster, even if that one was deleted: the owner
   may have changed since. This ends when the outcome is known, and at the latest after `SENT_FOR`, as a step no longer
   arrives then.
@@ -44,8 +45,8 @@ _DIRECT = (Via.CONTROLLER, Via.ZOOKEEPER)
 class _StepUnderWay(Struct, frozen=True):
     """The last step of a resource, which may be under way.
 
-    until: monotonic time in seconds from which on it can no longer be under way.
-    noted: it was read in a status, not sent by this process.
+    until: monotonic time in seconds from which on the step can no longer be under way.
+    noted: the step was read in a status, not sent by this process.
     seconds: longest time for which a noted step may be under way; else 0.
     via: route of a step that this process sent; else None.
     forwarded_until: monotonic time until which a broker may forward an earlier step; no answer ends that sooner.

@@ -78,11 +78,12 @@ class _Evidence:
 
     Times are monotonic, in seconds.
 
-    required: subject of the readings; another one begins a new state.
-    brokers, began_at: those that the last reading is for, and its begin; it may be under way, or have failed.
+    required: subject of the readings; if the document asks for another one, a new state begins.
+    brokers, began_at: the brokers that the last reading is for, and the time at which it began. It may be under way, or
+        have failed.
     next_at: time at which the next reading is due.
     task: the reading that is under way.
-    reading, read_at: the last reading that succeeded, and the time that its evidence is of.
+    reading, read_at: the last reading that succeeded, and the time at whose state its evidence ends.
     failure: failure of the last reading that ended; None if it succeeded.
     """
 
@@ -203,7 +204,7 @@ class ClientEvidence:
         files = await self._files(key.namespace, required.config_map)
         job = ReadingInput(settings, files, required.release, required.days, round(at.timestamp() * 1000), brokers)
         outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, read_clients, job, self._open)
-        # A failure would tell how the API server answers the operator, to a user who may only write a document.
+        # Otherwise a user who may only write a document would learn from the failure how the API server answers.
         if isinstance(outcome, Failure) and peer is not None and await self._policy.is_api_server(*peer):
             return ADDRESS_FORBIDDEN
         return outcome

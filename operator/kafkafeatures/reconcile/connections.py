@@ -45,8 +45,8 @@ class OpenCluster(KafkaPort, Protocol):
         """Tell whether certainly nothing has changed since the last reading."""
 
     def release_partitions(self, *, at_once: bool = True) -> None:
-        """Free the memory for partitions, as no restart is decided for a while. With `at_once` False the roll may
-        continue at any moment: then only if other clusters wait for the memory, and after this cluster's turn.
+        """Free the memory for partitions, as no restart is decided for a while. `at_once` False: the roll may continue
+        at any moment, so free it only if other clusters wait for it and this cluster's turn is over.
         """
 
     async def release_idle_connections(self) -> None:
@@ -105,7 +105,8 @@ class Connections:
 
     async def opened(self, key: ResourceKey, spec: Spec) -> Connected:
         """Return the open connections; open them anew if the document, or a Secret or ConfigMap that it names, has
-        changed. References for the ensemble are read only if the document needs it. Raises CredentialsInvalid.
+        changed. References for the ensemble are read only if the document needs it. Raises CredentialsInvalid,
+        KubeError.
         """
         cluster, wants_ensemble = spec.cluster, spec.wants_ensemble
         material = {

@@ -54,17 +54,14 @@ def ignore(effect: EffectRecord) -> None:
 class ReconcileContext(Struct, frozen=True):
     """The injected context of a reconciliation.
 
-    store: store of the resource.
-    kafka, workloads, zookeeper: ports to the cluster, its pods and its ensemble; None where the document needs none.
-    clock: the wall clock.
-    monotonic: a monotonic clock, in seconds.
-    ages: ages of times in the status; one object for all reconciliations of a resource in a process.
-    competing_owner: finds the resource that prevents this one from acting on a cluster, by the id of the cluster.
-    before_act: called before the status is written; if it raises, nothing is written or sent.
-    effects: called right before a step is sent.
-    on_settled: called once no step of this resource can still be under way.
-    clients: latest evidence about clients, without waiting; None where the document asks for none.
-    hand_over: seconds for which another process may still send a step whose intent it wrote.
+    store: store of the resource. kafka, workloads, zookeeper: ports to the cluster, its pods and its ensemble; the last
+    two are None where the document does not need them. clock: the wall clock. sleep: waits for so many seconds.
+    monotonic: a monotonic clock, in seconds. ages: ages of times in the status; one object for all reconciliations of a
+    resource in a process. competing_owner: finds the resource that prevents this one from acting on a cluster, by the
+    id of the cluster. before_act: called before a step is begun, and during a soak (`act.execute`); if it raises,
+    nothing is written or sent. effects: called right before a step is sent. on_settled: called once no step of this
+    resource can still be under way. clients: latest evidence about clients, without waiting; None where the document
+    asks for none. hand_over: seconds for which another process may still send a step whose intent it wrote.
     is_stopping: tells whether this process was asked to end, and so begins nothing new.
     """
 
@@ -102,7 +99,7 @@ class ReconcileContext(Struct, frozen=True):
         return self.ages.known_for(moment, self.clock())
 
     def on_its_way(self, moment: str) -> timedelta:
-        """Age up to which another process may still send the step of an intent that was written at this time; zero if
-        this process wrote it.
+        """The largest age of an intent at which another process may still send its step. `moment`: time at which the
+        intent was written. Zero if this process wrote it.
         """
         return timedelta(seconds=0.0 if self.ages.is_ours(moment) else self.hand_over)

@@ -60,8 +60,8 @@ logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """Injected context. operator: identity for writes and Events. policy: addresses that may be connected to.
-    open_evidence: opens a source of evidence about clients. open_ensemble: opens an ensemble; None: nobody can.
+    """Injected context. operator: identity for writes and Events. effects: called right before a step is sent. policy:
+    allowed addresses. open_evidence: opens a source of evidence about clients. open_ensemble: None if nobody can.
     """
 
     environment: Environment
@@ -73,8 +73,8 @@ class OperatorContext(Struct, frozen=True):
 
 
 class Controller:
-    """Reconciles resources; the queue calls `reconcile` and `failed`. `current`: returns the resourceVersion of a key
-    that a watch shows; empty where none does.
+    """Reconciles resources; the queue calls `reconcile` and `failed`. `watcher`: for metrics. `current`: returns the
+    resourceVersion of a key that a watch shows; empty where none does.
     """
 
     def __init__(

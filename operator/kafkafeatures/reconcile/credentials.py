@@ -49,7 +49,7 @@ Material = Mapping[Reference, Mapping[str, str] | None]
 
 
 class CredentialsInvalid(Exception):
-    """A Secret, or a key of it, is missing or cannot be read."""
+    """A Secret or a ConfigMap, or a key of it, is missing or cannot be used."""
 
 
 class BootstrapAddresses(NamedTuple):
@@ -142,7 +142,7 @@ def secrets_in(folder: Path | None) -> Read:
 
 def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
     """Resolve all settings of a cluster. Raises InvalidDocument for an invalid address, before any secret is read;
-    CredentialsInvalid. `policy`: addresses that may be connected to, also of those that nodes report.
+    CredentialsInvalid. `policy`: addresses that may be connected to; it also holds for addresses that nodes report.
     """
     bootstrap = bootstrap_of(cluster)
     brokers = Security(tls_of(cluster.tls, reader), _sasl(cluster.sasl, reader))

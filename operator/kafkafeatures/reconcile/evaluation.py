@@ -41,9 +41,10 @@ class Evaluation(Struct, frozen=True, dict=True):
     remembered: the previous status, with settled steps closed.
     stages: state of each stage.
     verdict: the server's answer to the dry run; None where there was nothing to ask.
-    ours: False where another cluster answers, or one whose id is not known.
+    ours: False where another cluster answers, or one whose id is not known, or if the metadata log is not the one that
+        the status describes.
     read_at: time before anything was read, in seconds of `ReconcileContext.monotonic`.
-    is_accounted: `remembered` accounts for all changes of levels in the metadata log.
+    is_accounted: `remembered` accounts for all changes of levels in the metadata log. Of no meaning unless `ours`.
     """
 
     resource: Resource

@@ -1,6 +1,6 @@
-"""Store of a resource in the API server: read once in a reconciliation, its status replaced unless it changed since.
+"""Store of a resource in the API server: read for one reconciliation, its status replaced unless it changed since.
 
-Used by the operator, for one reconciliation. The operator owns the whole status, and every write names the
+The operator owns the whole status, and every write names the
 resourceVersion on which it was decided: if another client was faster, Conflict is raised, and the reconciliation starts
 again from the new version. The server's answer to a write is compared with what was sent: an older schema of the CRD
 silently drops fields, and with them an intent or a spent consent, so that a step could be sent twice.
@@ -74,7 +74,7 @@ class KubernetesStore:
     raw: the object as the API server had it last.
     status, invalid_fields: the readable part of its status, and the names of the other fields.
     written: resourceVersions that the writes of this reconciliation have made.
-    kept: the last status that the server kept whole.
+    kept: the status as it was fetched; after a write, the last one that the server kept whole.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from kafkafeatures.reconcile.connections import OpenCluster
 
 
 class ReconciliationListener(Protocol):
-    """Listener of every reconciliation, for metrics."""
+    """Listener of reconciliations, for metrics."""
 
     def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
         """A reconciliation has ended. `result`: success, requeued or failed."""
@@ -26,7 +26,7 @@ class RecorderPort(Protocol):
     """Recorder of the metadata logs that are followed: see `kafka/recorder/recorder.py`."""
 
     def saw(self, resource: ResourceKey, cluster: OpenCluster, status: Status) -> None:
-        """A reconciliation has read the resource's cluster and ended with this status. Returns at once."""
+        """A reconciliation has ended with this status, with an open cluster. Returns at once."""
 
     def forgot(self, resource: ResourceKey) -> None:
         """The resource was deleted."""

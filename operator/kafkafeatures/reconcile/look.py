@@ -2,9 +2,9 @@
 
 Called through `reconcile/reading.py`. Order matters: pods and znodes are read before the nodes and the metadata log, so
 that the log is never older than they are. Steps are judged by the log, and a reading of ZooKeeper is valid only with a
-log that was read after it. The node that can tell the partitions may depend on the znode `/controller`: then that is
-read once more at the end, and the partitions count only if it is unchanged. Nothing is judged here, and nothing is kept
-between two readings.
+log that was read after it. The node that can tell the partitions may depend on the znode `/controller`: then the znode
+is read once more at the end, and the partitions count only if it is unchanged. Nothing is judged here, and nothing is
+kept between two readings.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _fact(reading: T | Failure, location: str, observation: Observation) -> Know
 
 async def look_again(ports: Ports, read_context: ReadContext) -> Observation:
     """Read once more what a restart depends on, a moment after the full reading; znodes too, where a stage needs them.
-    The survey of all znodes may be that of the full reading, if it is not older than the stage allows that needs it.
+    The survey of all znodes is that of the full reading, unless it is older than the stage that needs it allows.
     """
     zookeeper = await _znodes(ports, demands_of(read_context))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))

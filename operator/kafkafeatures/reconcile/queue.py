@@ -3,8 +3,8 @@
 Called by `app.py`; it knows nothing of Kafka or Kubernetes.
 
 - A key is reconciled after a wake-up or at the end of its pause, whichever is first; several wake-ups count as one.
-- `work` returns the pause in seconds. None, and nothing else, removes the key.
-- After an error in `work` the key is retried at growing intervals, and not before the error's `retry_after` seconds.
+- `work` returns the pause in seconds. None removes the key, unless it was woken meanwhile.
+- After an error in `work` the pause grows with each further error, and is at least the error's `retry_after` seconds.
 - Every reconciliation has a deadline.
 - At most `at_once` reconciliations hold a slot. One that has not ended after `hold` seconds is waiting for something
   outside, and gives its slot to the next.
@@ -141,7 +141,10 @@ class Queue(Generic[K]):
                     async with asyncio.timeout(self._deadline):
                         pause = await self._work(key)
                     failures = 0
-                except (Exception, asyncio.CancelledError) as error:  # one that left this task would end the key's work
+                except (
+                    Exception,
+                    asyncio.CancelledError,
+                ) as error:  # an error that left this task would end the key's work
                     if is_own_cancellation(error):
                         raise
                     pause = retry_in(failures, error)

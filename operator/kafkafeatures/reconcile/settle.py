@@ -2,7 +2,8 @@
 
 Called by `reconcile/evaluate.py` in every reconciliation. Each kind of step decides by itself whether it has ended
 (`InFlight.settle`). Beside a step that is followed (`is_followed`, such as a restart) others may be sent, so it may
-stay open. Any other step is settled by this reading or, if that is not enough, by a second one a moment later.
+stay open. If this reading does not settle another step, a second one is made a moment later; a step that this does not
+settle either prevents all others.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ LARGEST_FRAME = 4 * 1024 * 1024
 class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Makes connections that the ensemble's address policy permits.
 
-    failure: failure of the last attempt; None: it succeeded.
+    failure: failure of the last attempt; None: it succeeded, or there was none.
     answered: IP address and port of the last connection.
     """
 

@@ -1,5 +1,5 @@
 """Settings of connections to an ensemble: addresses, TLS, user. References to Secrets are resolved already
-(`reconcile/credentials.py`). Read by all modules of this package.
+(`reconcile/credentials.py`).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Pipeline:
         count = size = 0
         while self._waiting or self._outstanding:
             self._send()
-            if not await self._is_answered():
+            if not await self._wait_for_answer():
                 return self._session.late()
             while self._answered:
                 request, done = self._answered.popleft()
@@ -134,8 +134,8 @@ class Pipeline:
         if len(self._answered) == 1:  # else the event loop was told already
             self._loop.call_soon_threadsafe(self._any.set)
 
-    async def _is_answered(self) -> bool:
-        """Wait for an answer; False if none came within the timeout."""
+    async def _wait_for_answer(self) -> bool:
+        """Wait for an answer; return False if none came within the timeout."""
         try:
             async with asyncio.timeout(self._session.timeout):
                 while not self._answered and self._outstanding:

@@ -1,7 +1,6 @@
 """Reading of the znodes that a migration depends on, in one session.
 
-Called by the modules of `zookeeper/`, by `describe --zookeeper` and by `check --rights`. The formats are those of
-`core/facts/znodes.py`.
+The formats are those of `core/facts/znodes.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A session with an ensemble: asynchronous requests for znodes, and one transaction.
 
-Used by all modules of this package that read or write; `core/facts/znodes.py` decodes the bytes of znodes. A session
-lasts for one reading or transaction: nothing is watched, and no znode is created. kazoo has three threads for each
-session; answers are passed back to the event loop.
+`core/facts/znodes.py` decodes the bytes of znodes. A session lasts for one reading or transaction: nothing is watched,
+and no znode is created. kazoo has three threads for each session; answers are passed back to the event loop.
 """
 
 from __future__ import annotations

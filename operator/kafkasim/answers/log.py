@@ -1,6 +1,7 @@
 """Responses to Fetch of the metadata log, which may wait for records, and to FetchSnapshot.
 
-Called by `answers.node`. A node that does not lead answers with an error, and the leader and epoch.
+Called by `answers.node`. A controller that does not lead answers with an error, and with the leader and
+epoch; a broker does not know the topic.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class NodeAnswers:
         )
 
     async def _leader(self) -> Node | None:
-        """The active controller if this node is it, or is a broker, which waits for one."""
+        """The active controller, for which a broker waits; None if this node is another controller."""
         if self.node.role is Role.CONTROLLER:
             return self.node if self.world.active_node is self.node else None
         while self.world.active_node is None:

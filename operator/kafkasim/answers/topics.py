@@ -130,7 +130,7 @@ def log_dirs(world: World, node: Node) -> DescribeLogDirsResponse:
 
 
 def configs(world: World, node: Node, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """min.insync.replicas of topics, and settings of this node."""
+    """min.insync.replicas of topics, and settings and the request logger of this node."""
     configs_of = _CONFIGS_OF.get(request.resource, _of_another_broker)
     configs = {}
     for name in request.names:

@@ -1,6 +1,6 @@
-"""`python -m kafkasim.fleet FOLDER`: writes the files of a simulated fleet of clusters, input for the pipeline: the
-metadata log of every node (FOLDER/logs), the KafkaFeatures documents of some clusters (FOLDER/documents), and the plan
-of each cluster (FOLDER/fleet.json).
+"""`python -m kafkasim.fleet FOLDER`: writes the files of a simulated fleet of clusters, input for the pipeline: copies
+of the metadata log from several nodes of each cluster (FOLDER/logs), the KafkaFeatures documents of some clusters
+(FOLDER/documents), and the plan of each cluster (FOLDER/fleet.json).
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _write_identity(folder: Path, history: History, node: Node) -> None:
 
 
 def _retained(history: History, node_id: int, scale: Scale) -> list[NodeSnapshot]:
-    """The snapshots of a node, the oldest first; always its newest one."""
+    """The snapshots of a node that are not deleted, the oldest first; its newest one is always among them."""
     own_snapshots = [each for each in history.snapshots if each.node_id == node_id]
     oldest = history.until_ms - (scale.kept_days - 1) * DAY_MS
     return [each for each in own_snapshots if each.last_ms >= oldest] or own_snapshots[-1:]

@@ -1,7 +1,7 @@
 """Writes a whole fleet: `logs/<cluster>/<node>/...`, KafkaFeatures documents of some clusters, and `fleet.json` about
 it.
 
-Called by the demo, tests and the bench, and by `python -m kafkasim.fleet`. It takes an empty folder only.
+It takes an empty folder only.
 """
 
 from __future__ import annotations

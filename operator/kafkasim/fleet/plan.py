@@ -26,9 +26,9 @@ class Story(StrEnum):
     FINALIZED = "finalized"
     """Upgraded, and its levels finalized."""
     NOT_FINALIZED = "not-finalized"
-    """Upgraded; its levels are those of before."""
+    """Upgraded; its levels are still those of the older release."""
     HALFWAY = "halfway"
-    """An upgrade that stopped: some brokers run the release of before."""
+    """An upgrade that stopped: some brokers still run the older release."""
     OLD = "old"
     """Nothing was upgraded."""
     GHOST_BROKER = "ghost-broker"
@@ -36,11 +36,11 @@ class Story(StrEnum):
     NEW_GHOST_BROKER = "new-ghost-broker"
     """A broker was removed without being unregistered, within the days that the log covers."""
     GHOST_CONTROLLER = "ghost-controller"
-    """A controller that is no voter is registered still."""
+    """A controller that is no longer a voter is still registered."""
     CHANGED_BY_HAND = "changed-by-hand"
     """A feature that the cluster's document names was disabled from outside the operator."""
     STUCK_MIGRATION = "stuck-migration"
-    """A cluster that writes to ZooKeeper as well, for weeks, because one broker is in ZooKeeper mode still."""
+    """A cluster that writes to ZooKeeper as well, for weeks, because one broker is still in ZooKeeper mode."""
     FLAPPING = "flapping"
     """One broker is killed again and again."""
 
@@ -133,7 +133,7 @@ def levels_of(release: Release, *, dynamic: bool) -> dict[str, int]:
 
 
 def draw(scale: Scale, seed: int) -> list[ClusterPlan]:
-    """The clusters of a fleet, by name."""
+    """The clusters of a fleet, in the order of their names."""
     random = Random(f"fleet {seed}")  # noqa: S311 - a simulation
     stories: list[Story] = [*OWN_STORIES]
     other_stories = random.choices(list(_ORDINARY), list(_ORDINARY.values()), k=scale.clusters - len(stories))

@@ -3,7 +3,7 @@
 It consists of two worlds with a common time: in one the broker that ZooKeeper elected is controller, in the other the
 quorum. A broker process is in the first, in both, or in the second, depending on the properties file that it was
 started with. After metadata was copied the quorum's world decides about partitions, and after the transaction that goes
-back the other one again. Called by tests, which start and stop processes and change files like people, and by `ports`.
+back the other one again. Its callers start and stop processes and change files, like people.
 """
 
 from __future__ import annotations
@@ -159,13 +159,13 @@ class MigratingCluster(Elections):
         """Stop it, and start it once it has ended."""
         self.stop(role, node_id)
 
-        def again() -> None:
+        def start_once_ended() -> None:
             if self.runs(role, node_id):
-                self.after(500, again)
+                self.after(500, start_once_ended)
             else:
                 self.start(role, node_id)
 
-        self.after(500, again)
+        self.after(500, start_once_ended)
 
     def runs(self, role: Role, node_id: int) -> bool:
         """True if the node has a process, even if that is not ready yet."""

@@ -1,4 +1,5 @@
-"""The migration driver of the active controller: takes over from ZooKeeper, copies, writes to both sides, and ends it.
+"""The migration driver of the active controller: takes over from ZooKeeper, copies metadata, writes to both
+sides, and ends the migration.
 
 Called by `cluster` after every event. Like Kafka, it decides by three facts without comparing them: the state in the
 metadata log, the znode `/migration`, and the flag of the process. If one is wrong, it skips the copy, waits for ever,
@@ -93,7 +94,7 @@ class Driver:
         """Do what is due now."""
         quorum, now_ms = self._quorum, self._cluster.now_ms
         flagged = any(controller.running and controller.migrating for controller in quorum.of_role(Role.CONTROLLER))
-        if flagged and self._tree.get(PROGRESS) is None:  # by the first of them that starts
+        if flagged and self._tree.get(PROGRESS) is None:  # written by the first flagged controller that starts
             self._progress(-1, -1, -1)
         leader = quorum.active_node
         if leader is None:

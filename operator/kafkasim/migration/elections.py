@@ -40,9 +40,9 @@ class Elections:
 
     `zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: the quorum's world decides now.
 
-    A broker claims `/controller` `ELECTION_MS` after that was found absent, and the brokers know it `TOLD_MS` later.
-    From then on `zookeeper.elected` is that broker and `zookeeper.active` is `ZK_CONTROLLER`, so that requests are
-    decided. Without a claim both are None. Once a quorum has claimed `/controller`, only `elected` is None (see
+    A broker claims `/controller` `ELECTION_MS` after this znode was found absent, and the brokers know it `TOLD_MS`
+    later. From then on `zookeeper.elected` is that broker and `zookeeper.active` is `ZK_CONTROLLER`, so that requests
+    are decided. Without a claim both are None. Once a quorum has claimed `/controller`, only `elected` is None (see
     `deposed`).
     """
 

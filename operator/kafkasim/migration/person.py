@@ -1,6 +1,6 @@
 """Plays a person who does what the status of a migration asks for: changes files of nodes, and restarts them.
 
-Used by the demo and by tests, which pass each new message of the status. Other messages are ignored.
+Used by the demo and by tests, which pass the messages of the status. Messages that ask for nothing are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+)[:;]")
 
 
 class Person:
-    """Does what a message asks for, once for each message."""
+    """Does what a message asks for; the same message again is ignored."""
 
     def __init__(self, cluster: MigratingCluster) -> None:
         self._cluster, self._last_message = cluster, ""

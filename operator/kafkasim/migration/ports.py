@@ -86,7 +86,7 @@ class MigrationNetwork(Network):
 def kafka_of(
     cluster: MigratingCluster, access: Access | None = None, *, through: type[MigrationNetwork] = MigrationNetwork
 ) -> tuple[Cluster, MigrationNetwork]:
-    """A new adapter of the product, and its network."""
+    """A new adapter of the product, and its network. `through`: class of the network, which tests may replace."""
     network = through(cluster, access)
     return Cluster(network.settings, environment=network.environment, connect=network.connect), network
 
@@ -191,7 +191,7 @@ class Transaction:
         self._cluster, self._step = cluster, step
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """Send the transaction: check the cluster id, raise the epoch, and delete; unless it is withheld."""
+        """Send the transaction: check the cluster id, check or raise the epoch, and delete; unless it is withheld."""
         if reason := withheld():
             return NotSent(reason)
         step = self._step

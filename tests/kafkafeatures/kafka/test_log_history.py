@@ -33,6 +33,8 @@ from tests.kraftlog.build import NOW, batch, broker, change, control_batch, no_o
 
 
 async def read(leader: Leader, until: int = 105, clock: Callable[[], float] = lambda: 0.0) -> RollHistory:
+    """The history in the log of this leader up to `until`. The default is the log `LATER`, with offsets 100 to 104."""
+
     async def connect(_: Address) -> Leader:
         return leader
 
@@ -71,7 +73,9 @@ async def test_a_complete_log_is_read_from_its_beginning_although_a_snapshot_exi
 async def test_a_log_without_its_beginning_is_read_from_the_oldest_snapshot() -> None:
     found = await read(Leader())
     assert found.known_from == Moment(NOW - 5, 100)
-    (absence,) = found.absences
+    (absence,) = (
+        found.absences
+    )  # controlled shutdown at 100, fenced at 101, registered at 102, unfenced at 103 (`LATER`)
     assert [one and one.offset for one in absence.moments] == [100, 101, 102, 103, 103]
     assert found.end.offset == 104
 
@@ -97,12 +101,12 @@ async def test_a_log_is_read_from_the_newest_snapshot_if_the_oldest_was_deleted(
 
 async def test_only_records_committed_at_the_start_of_a_reading_are_read() -> None:
     assert (await read(Leader(), 103)).end.offset == 102
-    with pytest.raises(NoLeader, match="run it again"):
+    with pytest.raises(NoLeader, match="run it again"):  # fewer records are committed than at the start of the reading
         await read(Leader(high_watermark=103))
 
 
 async def test_batches_that_come_cut_are_asked_for_again() -> None:
-    leader = Leader(per_reply=400)
+    leader = Leader(per_reply=400)  # bytes: less than the log has, and not at the end of a batch
     assert (await read(leader)).end.offset == 104
     assert sum(isinstance(one, FetchRequest) for one in leader.asked) > 3
 

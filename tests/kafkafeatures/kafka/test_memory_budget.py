@@ -28,7 +28,7 @@ from tests.kafkafeatures.kafka.scripted_quorum import Quorum
 from tests.kraftlog.build import batch, begin, broker, control_batch, level, no_op
 
 HEAD = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": 0})) + batch(1, broker(7, 5), no_op())
-FIRST = 3  # the offset behind it
+FIRST = 3  # the offset after HEAD, which has offsets 0 to 2
 PARTITION = bytes((1, 3, 1)) + bytes(4000)
 RECORDS = 250  # of a batch
 LIMITS = MemoryLimits(8 * MIB, 20 * MIB, raise_one="raise A", raise_all="raise B")
@@ -119,6 +119,7 @@ async def test_a_large_snapshot_is_read_in_little_memory(quorum: Quorum) -> None
         assert peak() < 12 * MIB
     assert reading.image.offset == END.offset + 1
     assert list(reading.image.brokers) == [7]
+    # Records of type 3 are those of partitions: all were read and counted.
     assert reading.image.counts[3] == RECORDS * ((len(file) - len(HEAD)) // len(batch(0, *[PARTITION] * RECORDS)))
     assert share.held < MIB
 
@@ -188,7 +189,7 @@ async def test_a_snapshot_that_arrives_too_slowly_times_out(quorum: Quorum) -> N
     assert quorum.time < 60
 
 
-# --- the log behind it ---
+# --- the log behind the snapshot ---
 
 
 def endless(quorum: Quorum, *values: Callable[[int], bytes]) -> None:
@@ -212,7 +213,7 @@ def endless(quorum: Quorum, *values: Callable[[int], bytes]) -> None:
         (lambda number: broker(number, 5),),
         (lambda number: level(f"feature.{number}", 1),),
         (lambda number: begin() if number == 0 else broker(1, number),),
-        (lambda number: bytes((1, 0x80 | number & 0x7F, 1 + number // 128 % 100, 1, 0)),),
+        (lambda number: bytes((1, 0x80 | number & 0x7F, 1 + number // 128 % 100, 1, 0)),),  # each of an unknown type
     ],
     ids=["nodes", "features", "a transaction that stays open", "types"],
 )

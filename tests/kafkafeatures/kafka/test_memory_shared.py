@@ -86,7 +86,7 @@ async def test_a_reading_that_loses_its_memory_fails_and_the_next_one_starts_ove
 async def test_a_snapshot_is_not_read_further_after_its_cluster_lost_its_memory(quorum: Quorum) -> None:
     serve(quorum, partitions(3 * MIB))
     log, share = sharing(quorum, MemoryBudget(LIMITS), part=MIB)
-    quorum.on_request(6, share._lose)
+    quorum.on_request(6, share._lose)  # while parts of the snapshot are requested
     with pytest.raises(ResponseTooLarge, match="and this one the most"):
         await log.catch_up()
     assert share.held == 0
@@ -95,7 +95,7 @@ async def test_a_snapshot_is_not_read_further_after_its_cluster_lost_its_memory(
 
 async def test_a_slow_reply_loses_its_memory_to_a_cluster_that_needs_it(quorum: Quorum) -> None:
     """Replies that never come claim all memory; a cluster that needs some takes it from one of them."""
-    memory = MemoryBudget(replace(LIMITS, all_clusters=19 * MIB))
+    memory = MemoryBudget(replace(LIMITS, all_clusters=19 * MIB))  # 3 replies of 2 MiB count 3 times each: 18 MiB
     dropped: list[int] = []
     hostile = [Share(memory, lambda: None) for _ in range(3)]
     with ExitStack() as replies:
@@ -126,12 +126,12 @@ async def test_decoding_a_large_snapshot_part_yields_to_other_tasks(quorum: Quor
     await asyncio.gather(*(log.catch_up() for log in logs))
     done = True
     await counting
-    assert turns >= 3 * 8 * MIB // (128 * 1024)
+    assert turns >= 3 * 8 * MIB // (128 * 1024)  # three snapshots of 8 MiB, and a turn for others after each 128 KiB
 
 
 async def test_memory_for_a_reply_is_counted_by_its_claimed_length_before_it_is_read() -> None:
     server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 12 * MIB) + bytes(8)})
-    memory = MemoryBudget(MemoryLimits(32 * MIB, 64 * MIB))
+    memory = MemoryBudget(MemoryLimits(32 * MIB, 64 * MIB))  # a reply counts `COPIES` = 3 times: 36 MiB
     share = Share(memory, lambda: None)
     async with serving(server):
         link = await connect(server.address, Security(), timeout=10, client_id="c", meter=share, environment=SYSTEM)
@@ -151,7 +151,7 @@ async def test_a_reply_of_the_largest_share_is_dropped_if_another_cluster_needs_
         waiting = asyncio.create_task(link.request(FetchRequest()))
         while not hostile.held:  # noqa: ASYNC110 - the server sets no event
             await asyncio.sleep(0)
-        assert hostile.held == 24 * MIB
+        assert hostile.held == 24 * MIB  # the reply of 8 MiB counts `COPIES` = 3 times
         other.keep(20 * MIB)
         with pytest.raises(Disconnected):
             await waiting
@@ -215,6 +215,7 @@ async def test_the_outcome_of_a_change_is_unknown_if_its_answer_is_invalid(answe
 def test_a_share_that_cannot_grow_keeps_its_size() -> None:
     share = Share(MemoryBudget(LIMITS), lambda: None)
     share.keep(MIB)
+    # The limit of one cluster is 8 MiB; the reply counts three times, beside the MiB that is kept.
     with pytest.raises(ResponseTooLarge), share.reply(3 * MIB, lambda: None):
         pytest.fail("it was let in")
     with pytest.raises(ResponseTooLarge):
@@ -235,7 +236,7 @@ def test_no_share_exceeds_its_limit_and_only_the_largest_share_loses_memory(step
             if what == "keep":
                 shares[who].keep(size)
             elif what == "reply":
-                replies[who].enter_context(shares[who].reply(size // 3, lambda: None))
+                replies[who].enter_context(shares[who].reply(size // 3, lambda: None))  # counts three times
             else:
                 replies[who].close()
         except ResponseTooLarge:

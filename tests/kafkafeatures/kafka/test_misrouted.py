@@ -17,12 +17,12 @@ from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsRes
 from tests.kafkafeatures.kafka.scripted import HANG, Cluster, Node, at, broker, controller, hosts, quorum, standby
 from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, settings
 
-LOOKS = VersionRange(0, 5)
+CHECKS_NAMES = VersionRange(0, 5)  # versions of ApiVersions: from 5 on the request names the node
 
 
-def looks(node: Node, id_: int, cluster_id: str = "C1") -> Node:
+def refusing_other_names(node: Node, id_: int, cluster_id: str = "C1") -> Node:
     """Make a node a process with this id, of Kafka 4.4: it refuses requests for every other cluster and node id."""
-    node.apis = {**node.apis, 18: LOOKS}
+    node.apis = {**node.apis, 18: CHECKS_NAMES}
 
     def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
         is_own = request.cluster_id is None or (request.cluster_id, request.node_id) == (cluster_id, id_)
@@ -36,10 +36,10 @@ def cluster_of(*processes: int, listed: tuple[Host, ...] = BROKERS) -> Cluster:
     """A cluster that lists these brokers; `processes` are the ids of the processes at their addresses."""
     answer = quorum(3001, CONTROLLERS)
     at_addresses = zip(listed, processes, strict=True)
-    nodes = {at(host.port): looks(broker(listed, answer), id_) for host, id_ in at_addresses}
+    nodes = {at(host.port): refusing_other_names(broker(listed, answer), id_) for host, id_ in at_addresses}
     nodes |= {at(h.id): controller(CONTROLLERS, 3001, answer if h.id == 3001 else standby()) for h in CONTROLLERS}
     for host in CONTROLLERS:
-        nodes[at(host.id)].apis = {**nodes[at(host.id)].apis, 18: LOOKS}
+        nodes[at(host.id)].apis = {**nodes[at(host.id)].apis, 18: CHECKS_NAMES}
     return Cluster(nodes)
 
 
@@ -97,7 +97,7 @@ async def test_an_unlisted_broker_at_a_listed_address_is_reported_without_its_id
 
 async def test_an_address_of_another_cluster_is_reported_with_both_cluster_ids() -> None:
     cluster = cluster_of(1, 2, 3)
-    cluster.nodes[at(3)] = looks(broker(BROKERS, cluster_id="C2"), 3, "C2")
+    cluster.nodes[at(3)] = refusing_other_names(broker(BROKERS, cluster_id="C2"), 3, "C2")
     found = failures(await probed(cluster))
     assert {id_: (one.kind, one.message) for id_, one in found.items()} == {
         3: (FailureKind.WRONG_CLUSTER, "its address node:3 leads to cluster C2, expected C1")

@@ -10,7 +10,7 @@ from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.partitions.images import PartitionImages
 
-NOBODY = ClusterSettings((Address("127.0.0.1", 1),), request_timeout=300)
+NOBODY = ClusterSettings((Address("127.0.0.1", 1),), request_timeout=300)  # nothing listens there
 
 
 def clusters(images: PartitionImages, count: int) -> list[Cluster]:
@@ -18,7 +18,9 @@ def clusters(images: PartitionImages, count: int) -> list[Cluster]:
 
 
 async def waits(cluster: Cluster) -> bool:
-    """Read with partitions; tells whether the cluster has to wait for them, as it is beyond the limit."""
+    """Read with partitions; tells whether the cluster has to wait for them, as it is beyond the limit. Otherwise they
+    are another Failure, as no node answers.
+    """
     found = (await cluster.read(partitions=True)).partitions
     assert isinstance(found, Failure)
     return found.kind is FailureKind.WAITING_FOR_BUDGET
@@ -78,16 +80,16 @@ async def test_waiting_rolls_take_turns_until_every_cluster_is_rolled() -> None:
     assert all(sum(look[place] for look in had) >= 4 for place in range(3))
 
 
-async def test_a_roll_keeps_its_partitions_until_another_waits_or_it_stops_asking() -> None:
+async def test_a_released_image_goes_to_the_cluster_that_still_asks_for_one() -> None:
     now = [0.0]
     images = PartitionImages(1, monotonic=lambda: now[0])
     first, second, third = clusters(images, 3)
     assert not await waits(first)
     now[0] = 1000.0
-    first.release_partitions(at_once=False)
+    first.release_partitions(at_once=False)  # nobody waits yet, so it keeps them
     assert await waits(second)
     assert await waits(third)
-    now[0] = 1200.0
+    now[0] = 1200.0  # the second has not asked for 200 s and loses its place (`FORGOTTEN_AFTER`)
     assert await waits(third)
     first.release_partitions()
     assert not await waits(third)

@@ -54,6 +54,7 @@ async def denied(*_: object) -> LogReading:
 
 
 async def read(server: SimulatorServer, *, log: bool = True, **options: Any) -> Readings:
+    """A reading with partitions. `log` False: the user may not read the log, so brokers are asked."""
     async with Cluster(ClusterSettings(addresses(server)), **{"environment": SYSTEM, **options}) as cluster:
         if not log:
             cluster._log.catch_up = denied  # type: ignore[method-assign]
@@ -61,6 +62,7 @@ async def read(server: SimulatorServer, *, log: bool = True, **options: Any) -> 
 
 
 def rows(found: PartitionsReading | Failure) -> dict[tuple[str, int], Partition]:
+    """Partitions by topic and number, without their epoch, which answers of brokers do not have."""
     assert isinstance(found, PartitionsReading), found
     return {(name, at): replace(one, partition_epoch=0) for name, at, one in found.partitions.rows()}
 
@@ -156,6 +158,7 @@ async def test_secrets_are_removed_from_names_of_topics() -> None:
 
 async def test_partitions_above_the_memory_limit_leave_the_rest_of_the_reading() -> None:
     made = replace(CLUSTER, topics=tuple(TopicPlan(f"topic-{n}", ((1, 2, 3),)) for n in range(4000)))
+    # 3.5 MiB for the cluster: enough for its nodes, and too little for 4000 topics.
     memory = MemoryBudget(MemoryLimits(7 * MIB // 2, 4 * MIB, raise_one="raise it"))
     async with served(made) as server:
         found = await read(server, memory=memory)

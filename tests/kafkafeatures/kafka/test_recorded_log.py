@@ -32,6 +32,7 @@ START = 1_795_000_000.0
 
 
 def recorded(folder: Path, close_at: int = 400, clock: Callable[[], float] = lambda: START) -> RecordedLog:
+    """The recording in a folder. `close_at`: bytes after which a segment is closed; an hour closes it as well."""
     return RecordedLog(folder / ID / "recorder-a_b", ID, close_at=close_at, close_after=3600, clock=clock)
 
 
@@ -77,6 +78,7 @@ def test_batches_are_recorded_once_and_in_order_however_the_log_is_served(
             start = max((at for at, *_ in heads(whole) if at <= back), default=0)
             stop = data.draw(st.integers(len(held), len(whole)))
             steps += 1
+            # After a few steps everything is served, so that the test ends.
             stop, below = (stop, data.draw(st.integers(0, sum(sizes)))) if steps < 8 else (len(whole), ALL)
             one.append(whole[start:stop], at=end.offset, below=below)
             if data.draw(st.booleans()):
@@ -105,6 +107,7 @@ def test_only_whole_batches_of_an_open_segment_count(data: st.DataObject, sizes:
 
 
 def keep(one: RecordedLog, id_: OffsetAndEpoch, *parts: bytes) -> None:
+    """Record a snapshot that arrives in these parts."""
     new = one.new_snapshot(id_)
     try:
         for part in parts:
@@ -129,7 +132,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         def call(*arguments: Any, **options: Any) -> Any:
             if next(left) < number:
                 return real(*arguments, **options)
-            if name == "write" and next(left) == number + 1:
+            if name == "write" and next(left) == number + 1:  # only at the first call that is not made
                 real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
             raise Killed
 
@@ -145,7 +148,7 @@ def test_a_recorder_killed_before_any_system_call_loses_and_repeats_no_batch(tmp
     whole = b"".join(batches)
 
     def record(one: RecordedLog, acknowledged: list[int]) -> None:
-        while (position := one.position() or OffsetAndEpoch(0, 0)).offset < 12:
+        while (position := one.position() or OffsetAndEpoch(0, 0)).offset < 12:  # the batches have 12 records
             at = next(at for at, _, last, _ in heads(whole) if last >= position.offset)
             acknowledged.append(one.append(whole[at : at + 250], at=position.offset, below=ALL).end.offset)
             if not one.snapshots() and position.offset > 3:
@@ -173,7 +176,7 @@ def test_a_recorder_killed_before_any_system_call_loses_and_repeats_no_batch(tmp
         assert (place / ID / "recorder-a_b" / files.PROPERTIES).read_text().endswith(f"cluster.id={ID}\n")
         for path in place.rglob("*.checkpoint"):
             assert path.read_bytes() == snap
-    assert killed > 40
+    assert killed > 40  # recording takes more than 40 calls
 
 
 CHILD = """
@@ -206,7 +209,7 @@ def test_a_recorder_killed_repeatedly_leaves_one_log_without_a_gap(tmp_path: Pat
         assert position.offset >= max(said)
     found = list(walk(content(tmp_path)))
     assert not any(isinstance(one, Damage) for one in found)
-    assert len(names(tmp_path)) > 5
+    assert len(names(tmp_path)) > 5  # several segments were closed
 
 
 def test_uncommitted_batches_are_recorded_once_they_are_committed(tmp_path: Path) -> None:
@@ -251,6 +254,7 @@ def test_a_batch_whose_checksum_is_wrong_is_not_written(tmp_path: Path) -> None:
 def test_an_old_segment_is_closed_even_if_the_clock_was_set_back(tmp_path: Path) -> None:
     now = [START]
     one = recorded(tmp_path, 10**6, lambda: now[0])
+    # (offset of the next batch, seconds by which the clock moves before it, segments that are closed then)
     for offset, seconds, closed in ((0, 0, 0), (1, 3599, 0), (2, 1, 1), (3, -9000, 2)):
         now[0] += seconds
         one.append(batch(offset, no_op()), at=offset, below=ALL)

@@ -29,7 +29,8 @@ async def test_a_recording_continues_with_each_reconciliation_and_each_process(t
         rig.begin()
         await rig.look(whole(12), 12)
     assert rig.log() == whole(12).data
-    assert rig.heard == Heard([ORDERS] * 5, [], len(whole(12).data), 0, 0, len(whole(12).data))
+    size = len(whole(12).data)
+    assert rig.heard == Heard(complete=[ORDERS] * 5, failures=[], written=size, freed=0, gaps=0, held=size)
     properties = tmp_path / ID / "recorder-kafka_orders" / files.PROPERTIES
     assert f"\ncluster.id={ID}\n" in properties.read_text()
 
@@ -68,6 +69,7 @@ async def test_a_complete_log_is_recorded_with_its_newest_snapshot(tmp_path: Pat
         leader = whole(20)
         leader.snapshots = {OffsetAndEpoch(9, 3): snapshot(broker(1, 1), epoch=3)}
         await rig.look(leader, 20)
+    # A leader that has a snapshot serves no records from offset 0 on, so the recording begins at offset 1.
     assert rig.names()[0] == f"{1:020}.log.open-{int(START.timestamp())}"
     assert rig.names()[1] == f"{9:020}-{3:010}.checkpoint"
     assert rig.log() == leader.data[len(batch(0, no_op())) :]
@@ -105,7 +107,7 @@ async def test_reconciliations_in_short_order_are_not_recorded_separately(tmp_pa
     async with recording(tmp_path) as rig:
         leader = whole(8)
         await rig.look(leader, 4)
-        rig.seconds -= 30
+        rig.seconds -= 30  # `look` moves the clock by a minute
         await rig.look(leader, 8)
         assert rig.log() == whole(4).data
         await rig.look(leader, 8)
@@ -238,7 +240,7 @@ async def test_a_cluster_in_zookeeper_mode_is_not_reported_as_unrecorded(
 async def test_a_failing_leader_is_counted_and_asked_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with recording(tmp_path) as rig:
         leader = whole(3)
-        leader.code = 29
+        leader.code = 29  # TOPIC_AUTHORIZATION_FAILED
         await rig.look(leader, 3)
         leader.code, leader.data = 0, leader.data[:-1] + b"\x01"
         await rig.look(leader, 3)

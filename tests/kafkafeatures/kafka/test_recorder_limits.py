@@ -35,7 +35,7 @@ async def test_a_resource_at_its_limit_loses_its_oldest_segments_once_a_snapshot
         assert 30_000 < stopped <= 35_000  # an eighth is left for a snapshot
         await rig.look(leader, 60)
         assert (rig.heard.held, len(caplog.records)) == (stopped, 1)
-        for offset in (10, 40):
+        for offset in (10, 40):  # segments before a snapshot can be removed
             leader.snapshots = {OffsetAndEpoch(offset, 9): snapshot(epoch=9)}
             await rig.look(leader, 60)
         leader.snapshots = {OffsetAndEpoch(59, 9): snapshot(epoch=9)}
@@ -71,6 +71,7 @@ async def test_the_remaining_room_is_that_of_the_limit_reached_first(tmp_path: P
         bills = ("kafka", "bills")
         leader = Leader(start=0, data=large(0, 60, 2_000), high_watermark=60, snapshots={}, per_reply=2_300)
         await rig.look(leader, 10, bills)
+        # An eighth of each limit is reserved for snapshots: 35,000 of 40,000 bytes, and 42,000 of 48,000, can be used.
         assert rig.heard.room[ORDERS] == 35_000 - len(whole(3).data)
         assert rig.heard.room[bills] == 35_000 - len(rig.log("recorder-kafka_bills"))
         await rig.look(whole(6), 6)
@@ -145,6 +146,7 @@ async def test_with_a_segment_that_is_closed_the_newest_snapshot_is_kept(tmp_pat
         leader = whole(8)
         leader.snapshots = {OffsetAndEpoch(6, 3): snapshot(epoch=3)}
         await rig.look(leader, 8)
+    # What follows the offset in the names: a closed segment, the open one, and the epoch of the snapshot.
     assert [one[20:31] for one in rig.names()] == [".log", ".log.open-1", "-0000000003"]
 
 

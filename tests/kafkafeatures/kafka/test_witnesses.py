@@ -42,6 +42,7 @@ from tests.kafkafeatures.worlds import NOW
 REFUSED, NOT_CONTROLLER, FENCED_EPOCH = 31, 41, 74
 ALL = sum(BITS.values())
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+# Fetch, Metadata, ApiVersions, DescribeConfigs, DescribeLogDirs, DescribeQuorum, UpdateFeatures, DescribeCluster
 APIS = {key: VersionRange(0, 20) for key in (1, 3, 18, 32, 35, 55, 57, 60)}
 ALICE = Security(sasl=Sasl("SCRAM-SHA-512", "alice", "secret"))
 
@@ -72,17 +73,17 @@ def node(
         DescribeConfigsRequest: configs(id_, authorizer),
     }
     if DescribeQuorumRequest in refuses:
-        answers[DescribeQuorumRequest] = replace_code(standing)
+        answers[DescribeQuorumRequest] = as_refused(standing)
     if FetchRequest in refuses:
         answers[FetchRequest] = fetched(REFUSED)
     if UpdateFeaturesRequest in refuses:
         answers[UpdateFeaturesRequest] = UpdateFeaturesResponse(REFUSED, None, {})
     if DescribeConfigsRequest in refuses:
         answers[DescribeConfigsRequest] = configs(id_, "", REFUSED)
-    return Node({key: apis for key, apis in APIS.items() if role is Role.BROKER or key != 3}, answers)
+    return Node({key: apis for key, apis in APIS.items() if role is Role.BROKER or key != 3}, answers)  # no Metadata
 
 
-def replace_code(answer: Any) -> Any:
+def as_refused(answer: Any) -> Any:
     return replace(answer, error_code=REFUSED)
 
 
@@ -209,7 +210,7 @@ async def test_a_silent_broker_makes_a_right_unknown_and_a_ghost_registration_do
 
 
 async def test_an_answer_that_is_neither_success_nor_refusal_proves_no_right() -> None:
-    for answer in (fetched(-1), fetched(42), Disconnected):
+    for answer in (fetched(-1), fetched(42), Disconnected):  # UNKNOWN_SERVER_ERROR, INVALID_REQUEST
         strange = controller(3001, None)
         strange.answers[FetchRequest] = answer
         reading = await rights({1: broker()}, {3001: strange})
@@ -231,11 +232,12 @@ async def test_brokers_are_no_evidence_of_rights_that_controllers_authorize() ->
     assert message(reading, ClusterRight.ALTER) == "missing on the active controller (through broker 1)"
 
 
-async def test_requests_that_test_rights_cannot_change_the_cluster() -> None:
-    every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
-    refusing = controller(3001, None, refuses=every)
-    await rights({1: broker(1, 0)}, {3001: refusing})
-    updates = [request for request in refusing.asked if isinstance(request, UpdateFeaturesRequest)]
+async def test_the_request_that_tries_the_right_to_alter_cannot_change_the_cluster() -> None:
+    """If no controller answers, UpdateFeatures is sent to a broker."""
+    forwarding = broker()
+    await rights({1: forwarding}, {})
+    updates = [request for request in forwarding.asked if isinstance(request, UpdateFeaturesRequest)]
+    assert updates
     assert all(request.validate_only and not request.updates for request in updates)
 
 
@@ -246,7 +248,7 @@ async def test_a_user_without_describe_gets_one_command_for_all_unknown_rights()
         without.answers[request] = (
             UpdateFeaturesResponse(REFUSED, None, {})
             if request is UpdateFeaturesRequest
-            else replace_code(without.answers[request])
+            else as_refused(without.answers[request])
         )
     reading = await rights({1: without}, {})
     assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.UNKNOWN
@@ -343,7 +345,9 @@ async def test_rights_on_controllers_are_not_needed_in_zookeeper_mode() -> None:
 
 async def test_a_migration_needs_controllers_that_answer_before_a_right_is_known() -> None:
     in_zookeeper_mode = with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, "orders")
-    in_zookeeper_mode.apis = {key: apis for key, apis in in_zookeeper_mode.apis.items() if key != 55}
+    in_zookeeper_mode.apis = {
+        key: apis for key, apis in in_zookeeper_mode.apis.items() if key != 55
+    }  # no DescribeQuorum
     reading = await rights({1: in_zookeeper_mode}, {}, Purpose.MIGRATE, reads_log=False)
     assert set(states(reading).values()) == {RightState.UNKNOWN}
     assert message(reading, ClusterRight.DESCRIBE) == "no controller could be asked; granted on broker 1"

@@ -44,7 +44,7 @@ async def known(api: Api | None = None) -> ApiServer:
 
 @contextlib.asynccontextmanager
 async def listening(authority: trustme.CA | None, *names: str) -> AsyncIterator[int]:
-    """A server with a certificate for these names; one that accepts and says nothing without an authority."""
+    """A server with a certificate for these names; without an authority, one that accepts and stays silent."""
     context = None
     if authority is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

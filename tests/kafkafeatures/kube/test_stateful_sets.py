@@ -185,8 +185,8 @@ async def test_a_changed_template_is_not_observed_until_it_has_a_revision(world:
     assert {one.revision for one in after.pods} == {before.update_revision}
 
 
-async def test_pods_are_created_one_by_one_unless_the_stateful_set_says_otherwise(world: World) -> None:
-    assert not (await world.broker()).is_ordered
+async def test_the_pod_management_policy_and_the_first_ordinal_are_read_with_their_defaults(world: World) -> None:
+    assert not (await world.broker()).is_ordered  # the simulated StatefulSet has Parallel
     world.workloads.change("broker", lambda one: one["spec"].update(podManagementPolicy="OrderedReady"))
     assert (await world.broker()).is_ordered
     world.workloads.change("broker", lambda one: one["spec"].pop("podManagementPolicy"))
@@ -240,7 +240,7 @@ INIT_CRASHES = {
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "expected"),
     [
         ({"containerStatuses": [{"name": "kafka", "restartCount": 2, "lastState": ENDED, "state": {"running": {}}}]},
          (2, "OOMKilled", True)),
@@ -253,13 +253,14 @@ INIT_CRASHES = {
     ids=["restarted", "ended", "no last state", "init container crashes", "no container"],
 )  # fmt: skip
 async def test_a_pod_has_the_restart_count_and_the_termination_reason_of_its_container(
-    world: World, status: dict[str, Any], told: tuple[int, str, bool]
+    world: World, status: dict[str, Any], expected: tuple[int, str, bool]
 ) -> None:
     """The exit of an init container that keeps the others from starting, where there is one."""
     world.workloads.change_pod("broker-1", lambda pod: pod.update(status={"phase": "Pending", **status}))
     pod = await world.pod("broker-1")
-    ended = datetime(2026, 1, 2, 3, tzinfo=UTC) if told[2] else None
-    assert (pod.restarts, pod.ended_for, pod.ended_at) == (told[0], told[1], ended)
+    restarts, reason, has_ended = expected
+    ended_at = datetime(2026, 1, 2, 3, tzinfo=UTC) if has_ended else None
+    assert (pod.restarts, pod.ended_for, pod.ended_at) == (restarts, reason, ended_at)
 
 
 async def test_a_stopping_pod_is_terminating_and_a_pod_in_creation_has_a_waiting_reason(world: World) -> None:
@@ -293,8 +294,12 @@ async def test_a_stopping_pod_is_terminating_and_a_pod_in_creation_has_a_waiting
           "containerStatuses": [{"name": "kafka", "state": {"running": {}}}]}, ""),
         ({}, "Pending"),
     ],
+    ids=[
+        "not scheduled", "evicted", "process ended", "init container crashes", "renamed runs", "renamed waits",
+        "no state", "no container", "unknown phase", "init container waits", "init container completed", "no status",
+    ],
 )  # fmt: skip
-async def test_a_pod_that_waits_has_the_reason_given_by_kubernetes(
+async def test_a_pod_that_waits_has_the_reason_given_by_kubernetes_and_one_that_may_run_has_none(
     world: World, status: dict[str, Any], waiting: str
 ) -> None:
     world.workloads.change_pod("broker-0", lambda pod: pod.update(status=status))
@@ -362,7 +367,7 @@ async def test_a_reading_with_too_many_pods_or_budgets_fails(world: World, monke
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
 
 
-async def test_any_number_of_stateful_sets_is_read_in_the_time_of_two_requests(world: World) -> None:
+async def test_several_stateful_sets_are_read_in_the_time_of_two_requests(world: World) -> None:
     """A restart is decided on what was read at most two seconds before, and an API server may be slow."""
     names = ("controller", "broker", "r1", "r2", "r3", "r4")
     for name in names[2:]:

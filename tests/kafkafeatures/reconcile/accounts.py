@@ -22,7 +22,7 @@ CONSENTS = frozenset({CONSENT})
 
 
 def waiting(levels: dict[str, int], begin: dict[str, int], **fields: object) -> tuple[Cluster, Store]:
-    """Set up a plan that waits for its owner to continue."""
+    """Set up a suspended resource that asks for `levels`, and a cluster at the levels `begin`."""
     cluster = Cluster({"metadata.version": 27, **begin})
     store = Store(cluster, {})
     store.wanted = replace(DesiredState(levels, suspend=True), **fields)  # type: ignore[arg-type]
@@ -32,21 +32,25 @@ def waiting(levels: dict[str, int], begin: dict[str, int], **fields: object) -> 
 
 
 def resumes(store: Store, **fields: object) -> None:
+    """Let the resource continue, with these fields of the desired state changed."""
     store.wanted = replace(store.wanted, suspend=False, **fields)  # type: ignore[arg-type]
 
 
 def approve(store: Store) -> str:
+    """Approve the plan in the status; return its hash."""
     approval: str = store.status["plan"]["hash"]
     store.wanted = replace(store.wanted, approvals=frozenset({approval}))
     return approval
 
 
 def stalled(last: Reconciliation) -> Reason:
+    """The reason of the halt."""
     assert isinstance(last.decision, Stalled), last.decision
     return last.decision.reason
 
 
 def held_reason(last: Reconciliation) -> Reason:
+    """The reason why the plan waits for an approval."""
     assert isinstance(last.decision, Held), last.decision
     assert last.decision.condition is not None, last.decision
     assert last.decision.condition[0] is Condition.APPROVAL_REQUIRED
@@ -54,7 +58,7 @@ def held_reason(last: Reconciliation) -> Reason:
 
 
 def without_quorum(readings: Readings) -> Readings:
-    """Remove the followers from the answer of the leader."""
+    """Replace the answer to DescribeQuorum by a failure."""
     unknown = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer")
     return readings._replace(probe=replace(readings.probe, quorum=unknown))
 

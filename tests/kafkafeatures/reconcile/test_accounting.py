@@ -1,4 +1,8 @@
-"""Level changes of other clients between two readings, found in the metadata log: they void consents and approvals."""
+"""Level changes of other clients between two readings, found in the metadata log: they void consents and approvals.
+
+`waiting(levels, begin)` sets up a suspended resource that asks for `levels`, and a cluster at `begin`; `resumes` lets
+it continue. `UP` and `DOWN` are levels of group.version. `cluster.move` is a change by another client.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ def test_a_consent_is_void_after_its_downgrade_was_made_and_undone_by_hand_betwe
     assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
     assert cluster.sent == []
     assert store.status["spentConsents"] == [CONSENT]
-    resumes(store, consents=frozenset())
+    resumes(store, consents=frozenset())  # a consent that is removed and added again is a new one
     run(cluster, store)
     resumes(store, consents=CONSENTS)
     assert isinstance(run(cluster, store).decision, Done)
@@ -72,7 +76,7 @@ def test_a_consent_is_spent_by_a_downgrade_by_hand_that_the_operator_observed_in
     assert cluster.sent == []
 
 
-def test_a_status_restored_to_a_change_sent_without_the_log_knows_no_consent_that_was_used() -> None:
+def test_a_consent_is_unverified_if_a_restored_status_has_a_step_sent_without_the_log() -> None:
     """The level was raised while the log could not be read, downgraded with the consent, and raised by hand. Then the
     status was restored to a backup from before the downgrade.
     """

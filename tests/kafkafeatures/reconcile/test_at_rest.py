@@ -46,7 +46,7 @@ async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
 
 async def test_a_resource_in_sync_reads_only_the_metadata_log() -> None:
     rig, requests = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
-    for _ in range(8):
+    for _ in range(8):  # `work` lets the pause of 60 s pass: 540 s since the full reading, with the first one
         assert await rig.work() == CHECK_EVERY
     assert (requests, rig.kafka.looks) == ([], 1)
     rig.seconds += 120.0
@@ -71,7 +71,7 @@ async def test_a_new_annotation_makes_a_resource_in_sync_read_its_rotated_secret
     assert (requests, rig.kafka.looks) == (["GET orders", "GET login"], 2)
 
 
-async def test_a_resource_in_sync_is_read_each_time_without_a_watch() -> None:
+async def test_without_a_watch_a_resource_in_sync_is_fetched_each_time_and_its_nodes_are_not_read() -> None:
     rig, requests = await settled()
     rig.watched = ""
     await rig.work()
@@ -114,12 +114,12 @@ async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd() -> Non
     assert (requests, rig.kafka.looks) == (["GET orders"], 2)
 
 
-@pytest.mark.parametrize("watched", [True, False], ids=["with a watch", "without a watch"])
+@pytest.mark.parametrize("is_watched", [True, False], ids=["with a watch", "without a watch"])
 async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd_during_the_check_of_the_log(
-    watched: bool,
+    is_watched: bool,
 ) -> None:
     rig, _ = await settled()
-    rig.watched = rig.watched if watched else ""
+    rig.watched = rig.watched if is_watched else ""
     rig.kafka.during_question = rig.controller.discard_versions
     await rig.work()
     assert rig.kafka.looks == 2

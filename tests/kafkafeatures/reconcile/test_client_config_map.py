@@ -16,7 +16,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.clients.evidence import CounterKey, Scrape
 from kafkafeatures.core.ports import EvidenceAnswer
-from kafkafeatures.core.report.clients_document import MOST_SENDERS
+from kafkafeatures.core.report.clients_document import MOST_NAME, MOST_SENDERS
 from kafkafeatures.reconcile.client_evidence import EVERY, RETRY
 from tests.clients.exporters import answer_of
 from tests.clients.request_lines import body, plain
@@ -104,7 +104,7 @@ async def test_scrapes_count_until_the_newest_is_half_an_hour_old_although_the_c
     rig = rig_with()
     put(rig, evidence_of(rig, age=23))
     assert await condition(rig) == ("True", "NoBlockingClients")
-    for _ in range(7):
+    for _ in range(7):  # from 23 to 30 minutes, by the wall clock
         pass_time(rig)
         await rig.controller.reconcile(KEY)
         await has_read()
@@ -148,7 +148,7 @@ async def test_a_damaged_entry_leaves_a_gap_and_its_reason_is_in_the_status() ->
     assert f"broker {first} without evidence" in message(rig)
     assert "status.clients.problems says why entries are not used" in message(rig)
     problems = rig.api.status["clients"]["problems"]
-    assert len(problems) == 10
+    assert len(problems) == 10  # at most: nine, and a line for the others
     assert problems[0] == f"{min(damaged)}: not used: it is cut off or damaged"
     assert problems[-1] == f"and {len(damaged) - 9} more that were not used"
 
@@ -222,11 +222,11 @@ async def test_the_status_has_the_first_senders_alone_with_names_that_are_short_
     await condition(rig)
     senders = rig.api.status["clients"]["senders"]
     assert len(senders) == MOST_SENDERS
-    assert all(len(text.encode()) <= 120 and text.isprintable() for sender in senders for text in
+    assert all(len(text.encode()) <= MOST_NAME and text.isprintable() for sender in senders for text in
                (sender["clientId"], sender["principal"]))  # fmt: skip
 
 
-async def test_a_scrape_with_a_count_that_cannot_be_is_refused_and_ends_no_reconciliation() -> None:
+async def test_a_scrape_with_an_impossible_count_is_refused_and_ends_no_reconciliation() -> None:
     rig = rig_with()
     entries = evidence_of(rig, PRODUCE_2)
     last = max(name for name in entries if name.startswith(f"{brokers_of(rig)[0]}-"))
@@ -237,13 +237,13 @@ async def test_a_scrape_with_a_count_that_cannot_be_is_refused_and_ends_no_recon
         for line in gzip.decompress(entries[last]).split(b"\n")
     )
     put(rig, {**entries, last: gzip.compress(text)})
-    assert await condition(rig) == ("Unknown", "EvidenceStale")
+    assert await condition(rig) == ("Unknown", "EvidenceStale")  # without its last scrape, evidence ends too early
     (problem,) = rig.api.status["clients"]["problems"]
     assert problem.startswith(f"{last}: not used: it has 1e+300 for Produce v2, which is not a count")
 
 
 @pytest.mark.parametrize("number", [-1, 10**15, 10**40])
-async def test_a_log_with_a_version_or_a_time_that_cannot_be_is_named_and_ends_no_reconciliation(
+async def test_a_log_with_an_impossible_version_or_time_is_named_and_ends_no_reconciliation(
     number: int, tmp_path: Path
 ) -> None:
     rig = rig_with()

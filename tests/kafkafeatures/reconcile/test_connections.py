@@ -81,7 +81,9 @@ async def test_the_connection_to_an_ensemble_is_kept_until_its_secret_or_the_mig
 
 
 @pytest.mark.parametrize("labels", [None, {}], ids=["no Secret", "Secret without the label"])
-async def test_a_digest_comes_from_a_secret_that_may_be_read_for_resources(labels: dict[str, str] | None) -> None:
+async def test_a_digest_is_not_taken_from_a_secret_that_is_absent_or_has_no_label(
+    labels: dict[str, str] | None,
+) -> None:
     api = orders(migration=MIGRATION, **DIGEST)
     if labels is not None:
         login(api, labels=labels)
@@ -102,6 +104,7 @@ async def test_certificates_of_an_ensemble_that_cannot_be_used_are_named_with_th
 
 
 AT_REST = 21
+# zk_migration_state 3: POST_MIGRATION.
 FINALIZED = replace(plan(dict.fromkeys((1, 2, 3), "3.9"), dict.fromkeys((3001, 3002), "3.9")), zk_migration_state=3)
 
 

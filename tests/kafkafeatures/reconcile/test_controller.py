@@ -250,6 +250,7 @@ async def test_after_a_deletion_the_next_owner_waits_only_for_open_steps(
 
 
 async def test_events_are_posted_even_if_the_status_write_was_lost() -> None:
+    """The document is edited while the change is sent, so its outcome is not written. The intent was written before."""
     rig = Rig(Orders())
     rig.kafka.during_update = rig.api.edit
     await rig.controller.reconcile(KEY)
@@ -266,7 +267,7 @@ async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
     assert "status" not in rig.api.object
 
 
-async def test_a_held_roll_keeps_no_partitions_in_memory() -> None:
+async def test_a_suspended_resource_keeps_no_partitions_in_memory() -> None:
     """Few clusters may have their partitions in memory at once, and rolls of other clusters need the room."""
     rig = Rig(Orders())
     rig.api.edit(suspend=True)

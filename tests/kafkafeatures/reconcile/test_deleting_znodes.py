@@ -40,12 +40,14 @@ RELEASED = reading(controller=elected(), migration=None, controller_epoch=Contro
 
 
 def released() -> DeleteZnodes:
+    """The step that deletes `/controller` and `/migration`."""
     step = release(reading(), partition_epoch=7)
     assert isinstance(step, DeleteZnodes)
     return step
 
 
 def withdrawn() -> DeleteZnodes:
+    """The step that deletes `/migration` alone."""
     step = withdraw(reading(controller=elected(), migration=progress(-1)))
     assert isinstance(step, DeleteZnodes)
     return step
@@ -99,6 +101,7 @@ class Scene:
         return asyncio.run(decided())
 
     def looks(self) -> Reconciliation:
+        """Reconcile."""
         return asyncio.run(reconcile_once(self.context()))
 
     @property
@@ -225,7 +228,7 @@ def test_a_deletion_that_is_late_after_its_intent_is_not_sent() -> None:
     scene = Scene()
 
     def wait() -> None:
-        scene.seconds += 10.1
+        scene.seconds += 10.1  # a step is sent within 10 s of its intent (`SEND_WITHIN`)
 
     scene.store.meanwhile = wait
     last = scene.sends(released())

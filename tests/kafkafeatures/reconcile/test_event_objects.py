@@ -13,11 +13,12 @@ from tests.kafkafeatures.worlds import NOW
 
 
 def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
+    # The name of an Event begins with the first 200 characters of the resource's name, and "-." is not allowed in it.
     metadata = {"name": "a" * 199 + "-b", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     event = event_of(
         EventRecord("R", "A", "ü" * 1000), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
     )
-    assert event["note"] == "ü" * 512
+    assert event["note"] == "ü" * 512  # 1024 bytes
     assert event["metadata"]["name"].startswith("a" * 199 + ".")
     assert "related" not in event
 

@@ -127,7 +127,9 @@ def test_a_second_reading_settles_a_step_unless_its_log_was_restored(is_restored
     def truncated(readings: Readings) -> Readings:
         assert isinstance(readings.log, LogReading)
         image = replace(readings.log.image, offset=1)
-        return readings._replace(log=replace(readings.log, image=image)) if next(numbers) % 2 else readings
+        return (
+            readings._replace(log=replace(readings.log, image=image)) if next(numbers) % 2 else readings
+        )  # the second of two
 
     if is_restored:
         cluster.shows = truncated

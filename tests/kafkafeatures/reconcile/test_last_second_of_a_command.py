@@ -1,4 +1,4 @@
-"""The command line between the intent and the request: the document changes, or Ctrl-C is pressed."""
+"""The command line between the decision and the request: the document changes, or Ctrl-C is pressed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ spec:
 
 
 class Command:
-    """A command that changes a level; `happens` is called once that is decided, before its intent is written."""
+    """A command that changes a level; `happens` is called once the change is decided, before its intent is written."""
 
     def __init__(self, folder: Path, happens: Callable[[Command], None]) -> None:
         self.path, self.state = folder / "orders.yaml", folder / "state.yaml"
@@ -68,7 +68,7 @@ def test_a_document_that_changed_only_in_comments_is_carried_out(tmp_path: Path)
     ],
     ids=["another level", "suspended", "invalid document", "deleted document"],
 )
-def test_a_document_that_changed_or_vanished_after_the_intent_sends_nothing(
+def test_a_document_that_changed_or_vanished_after_the_decision_sends_nothing(
     tmp_path: Path, happens: Callable[[Command], None], cause: str
 ) -> None:
     command = Command(tmp_path, happens)

@@ -123,7 +123,7 @@ async def test_a_successor_sends_nothing_while_a_process_replaced_by_force_still
     """After `kubectl delete pod --force`, or on a lost Kubernetes node, the former process may still run."""
     two = TwoOperators()
     await two.begun()
-    two.api.now -= timedelta(seconds=55)
+    two.api.now -= timedelta(seconds=55)  # to 5 s after both began, which is within `HAND_OVER`
     await two.first.work()  # it sends one step, which is not that of the next process
     await two.second.work()
     assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
@@ -188,7 +188,7 @@ async def test_a_recreated_resource_of_the_same_name_has_no_conflict_of_operator
 
 
 @given(turns=st.lists(st.integers(0, 2), max_size=25), edits=st.lists(st.integers(0, 24), max_size=3))
-def test_any_number_of_operators_in_any_order_sends_no_step_twice(turns: list[int], edits: list[int]) -> None:
+def test_three_operators_in_any_order_send_no_step_twice(turns: list[int], edits: list[int]) -> None:
     async def play() -> None:
         two = TwoOperators()
         rigs = (two.first, two.second, await two.begun("c"))

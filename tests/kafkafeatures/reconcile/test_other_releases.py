@@ -83,7 +83,7 @@ def test_unknown_fields_of_another_release_survive_in_every_object_of_the_status
     assert foreign_paths(store.status) >= marked_paths
 
 
-@pytest.mark.parametrize("case", ["away", "wrong cluster", "invalid"])
+@pytest.mark.parametrize("case", ["away", "wrong cluster"])
 def test_unknown_fields_survive_a_reconciliation_without_an_observation(case: str) -> None:
     cluster, store = standing()
     store.status, marked_paths = marked(store.status)

@@ -24,7 +24,7 @@ def test_a_long_wait_is_observed_at_growing_intervals_and_a_steady_wait_at_its_o
         5.0,
         10.0,
         20.0,
-        30.0,
+        30.0,  # `SLOWEST_WAIT`
     ]
     assert pauses(
         Wait(Reason.WAITING_FOR_GIT, "", delay=5.0, steady=True, subject="broker 1", remedy="see its log")

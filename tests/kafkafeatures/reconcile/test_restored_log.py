@@ -72,7 +72,7 @@ def test_a_log_that_ends_before_the_recorded_offset_stops_every_change_until_a_p
         assert f'accept-restored-log: "{acceptance(cluster)}"' in last.decision.message
         asyncio.run(cluster.sleep(60))
     assert store.writes == before + 1
-    accept(store, f"{cluster.world.cluster_id}@77")
+    accept(store, f"{cluster.world.cluster_id}@77")  # another epoch than the one that the message names
     assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
     assert cluster.sent == []
     accept(store, acceptance(cluster))
@@ -211,5 +211,6 @@ async def test_the_log_position_is_kept_while_a_quorum_does_not_answer_during_a_
 
 
 async def compared(ages: Ages, resource: Resource, observation: Observation) -> tuple[Resource, object, object]:
+    """Compare the log of this observation with the status of the resource, at `NOW`."""
     kafka: Any = SimpleNamespace()  # no older part of the log is read here
     return await compare_with_log(kafka, ages, resource, observation, at=stamp(NOW), age_of=lambda _: timedelta(0))

@@ -19,6 +19,7 @@ CONSENT = re.compile(r"new-disk:(broker|controller)-([0-9]+):[0-9a-f]{8}")
 
 
 def with_empty_disks(levels: dict[str, int] | None = None) -> Scene:
+    """Set up a roll to an image whose pods mount an empty disk."""
     scene = Scene(DesiredState(levels or {}, rollout=BY_SETS))
     for stateful_set in SETS:
         scene.pods.set_image(stateful_set.name, f"kafka:4.4.0{EMPTY}")
@@ -98,7 +99,7 @@ async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_unt
     assert "disks" not in scene.store.status["rollout"]
 
 
-async def test_the_last_node_of_a_roll_that_lost_its_disk_keeps_the_roll_from_being_over() -> None:
+async def test_a_restarted_broker_that_loses_its_disk_before_the_last_restart_keeps_the_roll_from_being_over() -> None:
     scene = Scene(DesiredState({}, rollout=BY_SETS))
     await rolling_brokers(scene)
     await scene.until(lambda status: status["rollout"]["done"] == status["rollout"]["total"] - 1)

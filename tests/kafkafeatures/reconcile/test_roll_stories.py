@@ -39,6 +39,7 @@ async def test_with_ordered_ready_no_pod_is_evicted_above_a_pod_that_does_not_ru
     rig.workloads.budget("broker", {"app": "broker"}, maxUnavailable=2, unhealthyPodEvictionPolicy="AlwaysAllow")
     not_ready = [{"type": "Ready", "status": "False"}]
     rig.workloads.change_pod("broker-0", lambda pod: pod["status"].update(conditions=not_ready))
+    # broker-0 already has the new revision, so only the pods above it are left to restart.
     current = rig.api.server.read("/apis/apps/v1/namespaces/kafka/statefulsets/broker")
     assert current is not None
     revision = current["status"]["updateRevision"]

@@ -34,7 +34,7 @@ from msgspec import Struct
 from kafkafeatures.kafka.log.batch_heads import from_offset
 from kafkafeatures.kafka.recorder.durable_files import open_file, sync_folder, write_all
 from kafkafeatures.kafka.recorder.new_snapshot import PART, NewSnapshot
-from kafkafeatures.kafka.recorder.whole_batches import NotWhole, cut_below, first_epoch, last_batch, whole_batches
+from kafkafeatures.kafka.recorder.whole_batches import NotWhole, cut_below, first_epoch, valid_end, whole_batches
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import files
 
@@ -289,7 +289,7 @@ class RecordedLog:
         end: OffsetAndEpoch | None = None
         opened: _OpenSegment | None = None
         for segment in open_segments:  # more than one only if another process wrote: all but the last are closed
-            last, valid_size = last_batch(self._log / segment.name)
+            last, valid_size = valid_end(self._log / segment.name)
             if last is None:
                 os.unlink(self._log / segment.name)
                 continue
@@ -305,7 +305,7 @@ class RecordedLog:
         if opened is not None and segments and segments[-1].base_offset >= opened.base:
             raise Contradicts(f"{opened.name} lies before the closed segment {segments[-1].name}")
         if end is None and segments:
-            end, _ = last_batch(self._log / segments[-1].name)
+            end, _ = valid_end(self._log / segments[-1].name)
             if end is None:  # then the end of the log is unknown, and nothing can be appended
                 raise Contradicts(f"the closed segment {segments[-1].name} holds no batch that can be read")
         self._state = _State(self._stamp(), end, opened)

@@ -38,7 +38,7 @@ def whole_batches(data: bytes) -> bytes:
     order.
     """
     walk, end = Walk(data), 0
-    while walk.is_open and (run := walk.run()) is not None:  # a run: batches one after the other, with their damages
+    while walk.is_open and (run := walk.run()) is not None:  # a run: batches one after the other; breaks: its damages
         if run.breaks:
             raise NotWhole(next(iter(run.breaks.values()))[0].reason.value)
         end = walk.position
@@ -64,13 +64,15 @@ def first_epoch(data: bytes) -> int:
     return next(epoch for _, _, _, epoch in heads(data))
 
 
-def last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
-    """The end of the valid batches at the beginning of a file: (as a position in the log, in bytes)."""
+def valid_end(path: Path) -> tuple[OffsetAndEpoch | None, int]:
+    """The end of the valid batches at the beginning of a file: (position in the log or None if there is no valid batch,
+    bytes from the beginning of the file).
+    """
     file = open_file(path, os.O_RDONLY)
     try:
         walk, end, last = Walk(_Bytes(file)), 0, None
         while walk.is_open and (run := walk.run()) is not None:
-            batch_count = min(run.breaks, default=len(run.starts) - 1)  # those before the first damaged one
+            batch_count = min(run.breaks, default=len(run.starts) - 1)  # batches before the first damaged one
             if batch_count:
                 batch = run.batch(batch_count - 1)
                 end = run.position + run.starts[batch_count]

@@ -1,14 +1,14 @@
 """Changes finalized levels of features (UpdateFeatures: KIP-584, KIP-778, KIP-1022).
 
-Called by the act of a reconciliation, at most once per change. It decides to which node a change is sent, and what the
+Called when a reconciliation acts, at most once per change. It decides to which node a change is sent, and what the
 response means. It does not decide whether a change is right, never repeats one that may have been sent, and never sends
 UNSAFE_DOWNGRADE.
 
-A new connection is opened for each change. Its ApiVersions response has the finalized levels; if the level is not the
-one that the change starts from, nothing is sent. The connection is closed by a TCP reset, so that bytes which the node
-has not received by then never arrive.
+A new connection is opened for each change. Its ApiVersions response has the finalized levels; if it reports another
+level than the one that the change starts from, nothing is sent. The connection is closed by a TCP reset, so that bytes
+which the node has not received by then never arrive.
 
-The route: directly to the active controller, which always answers within seconds. Only if it did not answer the last
+The route: directly to the active controller, which always answers within seconds. If it did not answer the last
 reading, the request goes to a broker, which forwards it. While no controller is active a broker keeps the request, and
 it may be applied minutes later (seen on 4.2). So nothing is sent to a broker unless the last reading saw a working
 quorum.
@@ -141,7 +141,7 @@ async def _connected(
             reasons.append(str(to_failure(error, str(address))))
             continue
         lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())
-        if reason := _level_changed(change, role, lease.connection.api_versions, address):
+        if reason := _reason_of_levels(change, role, lease.connection.api_versions, address):
             return NotSent(reason)
         name = route.names.get(address, ApiVersionsRequest())
         return PreparedChange(pool, lease.connection, (address, role), change, name)
@@ -172,8 +172,8 @@ class PreparedChange:
             requested_node = f"node {self._name.node_id} of cluster {self._name.cluster_id}"
             return NotSent(f"{self._address}: another node answers there by now: it refuses to be {requested_node}")
         if (
-            reason := _level_changed(self._change, self._role, api_versions, self._address)
-            or await self._raised_meanwhile()
+            reason := _reason_of_levels(self._change, self._role, api_versions, self._address)
+            or await self._reason_of_dry_run()
         ):
             return NotSent(reason)
         try:
@@ -184,9 +184,9 @@ class PreparedChange:
             return OutcomeUnknown(self._described(error)) if error.sent else NotSent(self._described(error))
         return outcome(reply, self._change, self._address)
 
-    async def _raised_meanwhile(self) -> str:
-        """The reason why a downgrade must not be sent: the level is no longer the one that the consent covers. Empty:
-        it is.
+    async def _reason_of_dry_run(self) -> str:
+        """The reason why a downgrade must not be sent: the level is no longer the one that the consent covers, or that
+        cannot be checked. Empty: the change may be sent.
 
         A node's ApiVersions response may be outdated by a moment, but the controller's dry run is not. So a dry run of
         an "upgrade" to the current level is requested: it is refused if the level has become higher meanwhile.
@@ -211,7 +211,7 @@ class PreparedChange:
         return str(to_failure(error, str(self._address)))
 
 
-def _level_changed(change: UpdateFeature, role: Role, response: ApiVersionsResponse, address: Address) -> str:
+def _reason_of_levels(change: UpdateFeature, role: Role, response: ApiVersionsResponse, address: Address) -> str:
     """The reason why the change must not be sent: the node reports another level than the change starts from. Empty:
     the levels agree, or the node does not report any.
 

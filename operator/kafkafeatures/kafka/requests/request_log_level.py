@@ -1,8 +1,8 @@
 """The level of a broker's request logger at run time (KIP-412): reading it, and setting it.
 
-Called by the command `clients evidence`, and by nothing of the operator. A broker answers for its own id alone, so it
-is certain whose level it is (`RuntimeLoggerManager.java`, `ConfigHelper.scala`). It keeps a level that was set so until
-it restarts; then its configuration file counts again.
+Called by commands only, never by the operator. A broker answers for its own id alone, so it is certain whose level it
+is (`RuntimeLoggerManager.java`, `ConfigHelper.scala`). A broker keeps a level that was set at run time until it
+restarts; then its configuration file counts again.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ checked by the same rule, since the brokers belong to the same person. The lists
 a resource. The command line has no policy: it connects to where its user says.
 
 The API server may have addresses that are not known. So before `kafka/wire/opening.py` reports what a peer other than
-Kafka answered, it asks `is_api_server`, to reveal nothing about that one. Called wherever a connection is opened.
+Kafka answered, it calls `is_api_server`: if the peer is the API server, the report says nothing about its answer.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class ApiServerAddresses(Protocol):
 
 
 class AddressPolicy(Struct, frozen=True):
-    """Addresses that may be connected to: none in `denied`, none of the API server; if `allowed` is not empty, only
-    addresses in it.
+    """Addresses that may be connected to: none in `denied`, none of the API server's known endpoints; if `allowed` is
+    not empty, only addresses in it.
     """
 
     denied: tuple[Network, ...] = NEVER

@@ -1,9 +1,9 @@
 """Translates between our messages and bytes, by the library kio, which no other module of the operator uses (except
 `api_versions_5.py` and `unregister_controller.py`, which add schemas to it).
 
-Called by `connection.py`. `APIS`, at the end, has an entry for each API: the versions that we speak, a function that
-encodes and one that decodes. The connection picks the highest version that both sides have. Schemas of kio are imported
-when a version is first used, so that the command line starts fast.
+Called by `connection.py`. `APIS`, at the end, and the tables of the other `*_codec.py` modules have an entry for each
+API: the versions that we speak, a function that encodes and one that decodes. The connection picks the highest version
+that both sides have. Schemas of kio are imported when a version is first used, so that the command line starts fast.
 
 Error codes become plain integers. kio refuses a response with an error code that it does not know; this raises
 `ServerError`, not `NotKafka`, and the outcome of the request is unknown.
@@ -65,7 +65,7 @@ def decode_response(api_key: int, version: int, payload: bytes, *, most_items: i
     An ApiVersions reply to a version the node does not have comes in the layout of v0 with error 35 (KIP-511).
     """
     correlation_id = int.from_bytes(payload[:4], "big", signed=True)
-    if api_key == m.ApiVersionsRequest.api_key:  # 5 has the layout of 4
+    if api_key == m.ApiVersionsRequest.api_key:  # a response of version 5 has the layout of version 4
         return correlation_id, _api_versions_of(min(version, 4), payload[4:], most_items)
     return correlation_id, _decoded(api_key, version, payload, most_items)
 
@@ -332,7 +332,7 @@ APIS: dict[int, Api] = {
         Api(m.DescribeClusterRequest, VersionRange(0, 2), _describe_cluster, _read_describe_cluster),
     )
 }
-"""By API key: the APIs that every command uses."""
+"""By API key: the APIs that most commands use."""
 
 
 def api_of(api_key: int) -> Api:

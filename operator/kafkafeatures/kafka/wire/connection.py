@@ -1,12 +1,13 @@
 """One connection to one node: TCP, TLS, ApiVersions, SASL, then requests with deadlines.
 
-Called by the pool and by the follower of the metadata log. ApiVersions goes first on every connection (KIP-35), because
-an api or a version that was not advertised makes the node close the connection without a word. Only one request at a
-time waits for its response. If it does not come in time, or the caller gives up, the connection is closed, so that a
-late response cannot be taken for that of the next request.
+Connections are made by `kafka/base/pool.py` and `kafka/cluster.py`. ApiVersions goes first on every connection
+(KIP-35), because an API or a version that was not advertised makes the node close the connection without a word. Only
+one request at a time waits for its response. If it does not come in time, or the caller gives up, the connection is
+closed, so that a late response cannot be taken for that of the next request.
 
 A session with a lifetime (KIP-368) is renewed before the next request once four fifths of the lifetime are over. The
-remaining fifth is longer than any request takes, and brokers end an expired session only when a request arrives.
+remaining fifth is meant to be longer than a request takes, and brokers end an expired session only when a request
+arrives.
 
 `KafkaError.sent` tells the caller whether the node may have got the request.
 
@@ -69,8 +70,8 @@ T = TypeVar("T")
 
 
 class Recorder(Protocol):
-    """Is called with every frame, including its length, for metrics, tests and reports. The bytes of SASL exchanges are
-    zeros there.
+    """Gets frames with their length in front, for metrics, tests and reports: each request, and each response that
+    could be decoded. The bytes of SASL exchanges are zeros there.
     """
 
     def sent(self, address: Address, frame: bytes) -> None:
@@ -84,7 +85,9 @@ class Meter(Protocol):
     """Counts the memory that replies take."""
 
     def reply(self, size: int, give_up: Callable[[], None]) -> AbstractContextManager[None]:
-        """A reply of so many bytes is read and decoded meanwhile; `give_up` ends that. Raises KafkaError: too much."""
+        """Context in which a reply of `size` bytes is read and decoded; `give_up` ends the reading. Raises KafkaError
+        if there is not enough memory.
+        """
 
 
 class _Unmetered:
@@ -141,7 +144,7 @@ async def connect(
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Say goodbye, which over TLS waits for the node's own; give up on one that hangs."""
+    """Close the connection. Over TLS, wait for the node's part of the shutdown, but not for a node that hangs."""
     try:
         writer.close()
         with contextlib.suppress(OSError, ssl.SSLError, TimeoutError):
@@ -212,8 +215,8 @@ class Connection:
         """Send one request that changes something, so that the caller knows afterwards whether any of it left.
 
         `withheld` is called right before the first byte is sent: it returns a reason not to send, or None. Memory for
-        the response is reserved before, since that may fail. Raises KafkaError, with `sent` if a single byte was
-        written.
+        the response is reserved before, since that may fail. Raises KafkaError; its `sent` is False only if
+        certainly no byte was written.
         """
         version = self._version(message)
         most_bytes, _ = codec.limits(message)
@@ -304,8 +307,8 @@ class Connection:
         withheld: Callable[[], str | None] = lambda: None,
     ) -> R:
         """Send a request and read its response. `meter`: replaces the one of the connection, if the memory is reserved
-        already. `withheld`: see `change`. Any error but RequestWithheld drops the connection, with `sent` unless
-        nothing was written.
+        already. `withheld`: see `change`. A KafkaError other than RequestWithheld leaves the connection closed;
+        its `sent` is False only if nothing was written.
         """
         if self.closed:
             raise Disconnected("the connection is closed")

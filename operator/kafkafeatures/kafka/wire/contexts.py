@@ -1,7 +1,7 @@
 """A cache of the TLS contexts of one cluster. They are made when first needed, in a thread: loading CAs takes long.
 
-Shared by all connections to it, through its settings. Called by `opening.py` for each connection, by `oauth.py` for
-the token endpoint, and by `Security.check`.
+Shared by all connections to the cluster, through its settings: `opening.py` takes a context for each TLS connection,
+and `oauth.py` for the token endpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Contexts:
         return await run_in_thread(lambda: self.create(tls)) if context is None else context
 
     def create(self, tls: Tls) -> SSLContext:
-        """The context of these settings; blocks, so it is for threads, and for processes whose event loop may wait."""
+        """The context of these settings; blocks, so it is for threads, and for processes whose event loop may wait.
+        Raises TlsFailed.
+        """
         from kafkafeatures.kafka.wire.tls import context
 
         with self._lock:  # many connections may need the same context at once

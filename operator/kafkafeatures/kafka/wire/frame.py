@@ -1,7 +1,7 @@
 """Frames of the Kafka protocol: four bytes of length, then that many bytes. No I/O.
 
-Called by `connection.py`. A length is checked before memory is reserved for it. The first bytes of other protocols are
-recognised, so that the error can name the protocol.
+A length is checked before memory is reserved for it. The first bytes of other protocols are recognised, so that the
+error can name the protocol.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_FRAME = MIB
 """Limit in bytes for a list of nodes: some thousands of them, with the longest host names."""
 
 MAX_TOPICS_FRAME = 16 * MIB
-"""Limit in bytes for Metadata of all topics: some 300,000 partitions."""
+"""Limit in bytes for answers about all topics, such as Metadata: some 300,000 partitions."""
 
 MAX_FETCH_FRAME = 32 * MIB
 """Limit in bytes for Fetch and FetchSnapshot: four times the largest batch of a controller."""

@@ -3,10 +3,11 @@
 Called by `codec.py` with every reply, and by the simulator with every request, before kio sees them: kio's native
 reader reserves memory for whatever an array claims, and where that fails the process is aborted; no `except` could
 catch it. In an accepted message all arrays (also nested ones), strings, byte fields and tagged fields end within the
-message, and all arrays together have no more than `MAX_ITEMS` elements.
+message, and all arrays together have no more elements than the caller allows.
 
 For each of kio's entity classes it builds, from the annotations, a chain of functions ("steps"), each of which skips
-one field. It shares no code with kio's reader. Values of fields (texts, codes, booleans) are not checked here.
+one field of varying size, with the fields of fixed size before it. It shares no code with kio's reader. Values of
+fields (texts, codes, booleans) are not checked here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from msgspec import Struct
 from kafkafeatures.kafka.base.errors import NotKafka
 
 MAX_ITEMS = 50_000
-"""Elements of all arrays of one message: ten thousand nodes with all their listeners. Each costs some 300 bytes."""
+"""Elements of all arrays of one message, unless the caller allows more: ten thousand nodes with all their listeners.
+Each costs some 300 bytes.
+"""
 
 Step = Callable[[bytes, int, list[int]], int]
 """(data, position of a field, [elements that are still allowed]) -> position after the field. A list, to be changed."""
@@ -71,7 +74,7 @@ class _Entity(Struct, frozen=True):
 
     least: int
     step: Step
-    # its size if all its fields are of fixed size and it has no tagged fields; None: the size varies
+    # its size without tagged fields, if it may have tagged fields and all others are of fixed size; else None
     stride: int | None
 
 
@@ -97,7 +100,7 @@ def _compact(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _legacy(width: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
-    """A reader of lengths of fixed size, as messages have them that are not flexible; -1 is null."""
+    """A reader of lengths of fixed size, as in messages that are not flexible (KIP-482); -1 is null."""
 
     def read(data: bytes, at: int) -> tuple[int, int]:
         (value,) = width.unpack_from(data, at)
@@ -158,6 +161,7 @@ def _array(reader: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entit
 
 @cache
 def _entity(kind: type) -> _Entity:
+    """The step over a structure, by its class."""
     flexible: bool = getattr(kind, "__flexible__")  # noqa: B009 - kio's classes have no type in common
     plain: list[_Part] = []
     tagged: dict[int, _Part] = {}

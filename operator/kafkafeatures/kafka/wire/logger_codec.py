@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs for a logger of a broker (KIP-412): our messages, and their translation to and from kio's.
 
-Sent by `kafka/requests/request_log_level.py`. `codec.py` imports `APIS` when the first of these requests is sent.
+Sent by `kafka/requests/request_log_level.py`. `codec.py` imports `APIS` when it first needs an API that is not in its
+own table.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SET = 0
 
 
 class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"], frozen=True):
-    """The level of one logger of a broker, from now until the broker restarts."""
+    """Sets the level of one logger of a broker, until it is set again or the broker restarts."""
 
     api_key: ClassVar[int] = 44
     broker_id: int = -1

@@ -15,15 +15,15 @@ AT_ONCE = 8
 
 
 class Lookups:
-    """DNS lookups of one cluster, shared by all connections to it. `at_once` threads, and the others wait
-    their turn.
+    """DNS lookups of one cluster, shared by all connections to it. At most `at_once` run at the same
+    time, each in a thread; further ones wait.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._places = asyncio.Semaphore(at_once)
 
     async def resolve(self, host: str, port: int) -> list[str]:
-        """The IP addresses of a name. Raises OSError and, for what can be no name, ValueError."""
+        """The IP addresses of a name. Raises OSError; ValueError for a text that cannot be a host name."""
         await self._places.acquire()
         loop = asyncio.get_running_loop()
         lookup = loop.create_task(loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))

@@ -1,10 +1,11 @@
-"""The requests and responses that every command uses, independent of protocol versions. Those of few commands are in
-`topic_messages.py`, `sasl_codec.py` and `unregister_codec.py`, so that the others start without them.
+"""The requests and responses that most commands use, independent of protocol versions. Messages that few commands need
+are in `topic_messages.py`, `sasl_codec.py`, `unregister_codec.py` and `logger_codec.py`, so that the other commands
+start without them.
 
 One frozen class per message, with the fields the operator uses and nothing else. A request class names the class of its
-response: a `Request[FetchResponse]` gets a `FetchResponse`. `codec.py` is the only translator between these and bytes;
-every other module speaks in these types. Field names follow Kafka's message schemas in snake case. A field that the
-negotiated version cannot carry has the documented default.
+response: a `Request[FetchResponse]` gets a `FetchResponse`. `codec.py` and the other `*_codec.py` modules translate
+between these and bytes; other modules of the operator use these types only. Field names follow Kafka's message schemas
+in snake case. A field that the negotiated version cannot carry has the documented default.
 
 Nothing here decides anything: error codes are kept as the plain integers of the wire
 (`kafkafeatures.kafka.base.errors` names them).
@@ -40,20 +41,23 @@ class Request(Struct, Generic[R], frozen=True):
 
 
 class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
-    """Always the first request of a connection (KIP-35). It may name the node that it is meant for, by cluster and id,
-    which another node refuses (KIP-1242): a broker of Kafka 4.4, but no controller, and no listener before SASL.
+    """The first request of each connection (KIP-35). It may name the node that it is meant for, by cluster and id
+    (KIP-1242). Brokers of Kafka 4.4 check that, except before SASL is complete: a broker that is not this node refuses
+    the request. Controllers do not check it.
     """
 
     api_key: ClassVar[int] = 18
     names_node_from: ClassVar[int] = 5  # the first version with the two fields for it
     client_software_name: str = "kafka-features-operator"
     client_software_version: str = __version__
-    cluster_id: str | None = None  # with a node id, or the node refuses the request as invalid
+    cluster_id: str | None = None  # set together with `node_id`: a node refuses one without the other as invalid
     node_id: int = -1
 
 
 class ApiVersionsResponse(Struct, frozen=True):
-    """APIs and levels that the answering process itself supports. `finalized_features_epoch` is -1 when unknown."""
+    """APIs and levels that the answering process supports, and the finalized levels. `finalized_features_epoch` is -1
+    when unknown.
+    """
 
     error_code: int
     api_keys: Mapping[int, VersionRange]
@@ -125,7 +129,7 @@ class DescribeQuorumResponse(Struct, frozen=True):
     high_watermark: int
     voters: tuple[ReplicaState, ...]
     observers: tuple[ReplicaState, ...]
-    nodes: tuple[Host, ...]  # v2: every voter, with the first of its listeners
+    nodes: tuple[Host, ...]  # v2: the voters, each with the first of its listeners
     version: int = 0
 
 

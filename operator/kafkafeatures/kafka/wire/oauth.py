@@ -1,9 +1,9 @@
 """Tokens for OAUTHBEARER: from the settings, or fetched with the client credentials grant (RFC 6749, section 4.4).
 
-Called by `authentication.py`. A fetched token is kept for half of its lifetime, so that a cluster of many nodes costs
-one request, and a session that is renewed late (`authentication.RENEW_AFTER`) always gets a fresh token. The token
-endpoint is contacted over verified TLS only, and redirects are not followed: otherwise the client's secret could leak.
-The token is opaque here; the brokers judge it.
+Called by `authentication.py`. A fetched token is kept for half of its lifetime (at most half an hour), so that a
+cluster of many nodes costs one request, and a session that is renewed late (`authentication.RENEW_AFTER`) always gets a
+fresh token. The token endpoint is contacted over verified TLS only, and redirects are not followed: otherwise the
+client's secret could leak. The token is opaque here; the brokers judge it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Tokens:
         self._fetching: dict[OAuthClient, asyncio.Task[_HeldToken]] = {}
 
     async def token(self, source: OAuthToken | OAuthClient, timeout: float, contexts: Contexts | None = None) -> str:
-        """A valid token, fetched within `timeout` seconds if none is kept. Raises AuthenticationFailed, TlsFailed."""
+        """A valid token, fetched within `timeout` seconds if none is kept. Raises KafkaError."""
         if isinstance(source, OAuthToken):
             return source.value
         token = self._held.get(source)
@@ -114,7 +114,7 @@ class _Call:
             if self.is_cut:
                 connected.close()
                 raise TimeoutError
-            self._socket = connected.dup()  # TLS takes the other one over
+            self._socket = connected.dup()  # TLS takes over the original socket
             self.peer = connected.getpeername()[:2]
         return connected
 
@@ -139,7 +139,7 @@ TOKENS = Tokens(SYSTEM.monotonic)
 
 
 class _Https(urllib.request.HTTPSHandler):
-    """HTTPS handler that connects to exactly the IP address that the policy permitted."""
+    """HTTPS handler that, if there is a policy, connects to exactly the IP address that the policy permitted."""
 
     def __init__(self, policy: AddressPolicy | None, call: _Call, *, context: SSLContext) -> None:
         super().__init__(context=context)

@@ -60,7 +60,7 @@ class OpeningStage:
         self.timeout, self._monotonic = timeout, monotonic
         self.until = monotonic() + timeout
         self.name = "connect"
-        self.host = ""  # the IP address that is connected to, where there is a policy
+        self.host = ""  # the host that is connected to; an IP address where there is a policy
 
     def for_handshake(self) -> float:
         """Seconds that the TLS handshake may take, of those that are left."""

@@ -1,7 +1,8 @@
-"""Translates requests and responses about topics, partitions and configs between our messages and kio's.
+"""Translates requests and responses about topics, partitions, configs and log directories between our messages and
+kio's.
 
-Called by `codec.py`, with the kio schemas of a version. Responses may be large: they are decoded as a whole, in a
-thread beside the event loop (`connection.py`).
+Called by `codec.py`, with the kio schemas of a version. A response is decoded as a whole; if it is large, in a thread
+beside the event loop (`connection.py`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """SASL mechanisms as exchanges without I/O: bytes out, bytes in, until done.
 
 Called by `authentication.py`. An exchange is a generator: it yields the bytes to send, and receives the server's answer
-by `send`. It raises AuthenticationFailed if the server does not prove that it knows the password, or refuses ours. RFC
-4616 (PLAIN), RFC 5802 and 7677 (SCRAM, by scramp), RFC 7628 (OAUTHBEARER). Called in a thread, since SCRAM derives a
-key, and the server decides how long that takes (the iterations).
+by `send`. It raises AuthenticationFailed if the server does not prove that it knows the password (SCRAM), or refuses
+the token (OAUTHBEARER); `authentication.py` reads refusals by an error code. RFC 4616 (PLAIN), RFC 5802 and 7677
+(SCRAM, by scramp), RFC 7628 (OAUTHBEARER). Called in a thread, since SCRAM derives a key, and the server decides how
+long that takes (the iterations).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SaslHandshake and SaslAuthenticate: our messages, and their translation to and from those of kio, a library that has
 Kafka's messages as Python classes.
 
-Sent by `authentication.py`. `codec.py` imports `APIS` when the first of these requests is sent.
+Sent by `authentication.py`. `codec.py` imports `APIS` when it first needs an API that is not in its own table.
 """
 
 from __future__ import annotations

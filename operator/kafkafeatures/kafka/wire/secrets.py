@@ -2,8 +2,8 @@
 
 A server knows the credentials that we sent, and may repeat them: in an error message, in a list, as a host name. Such
 texts end up in statuses, Events and logs, which more people can read than may know a password. So each secret is
-removed, also in encoded forms (URL, HTML, JSON, hexadecimal, base64). Called by `connection.py` for every answer, and
-by `kafka/log/whole.py` for the contents of the metadata log.
+removed, also in encoded forms (URL, HTML, JSON, hexadecimal, base64). `connection.py` does that with every
+answer; the contents of the metadata log are cleaned where they are read.
 
 Names must stay usable: a short secret, or one that occurs in public settings, is not removed from names, so that the
 password `kafka` does not damage the host name `kafka-0`.
@@ -27,7 +27,9 @@ T = TypeVar("T")
 
 REMOVED = "***"
 TEXTS = frozenset({"error_message", "partition_error_message", "mechanisms", "results"})
-"""Fields of responses that only people read, not the program; of a mapping the values."""
+"""Fields of responses that only people read, not the program. If such a field is a mapping, its values are meant; its
+keys are names.
+"""
 
 MIN_IN_NAMES = 6
 """Characters that a secret must have to be removed from names too, unless it is a part of public settings."""
@@ -67,7 +69,7 @@ class Secrets:
         self._known.cleaners = None
 
     def add_token(self, token: str) -> None:
-        """Hide this token from now on wherever it would be shown."""
+        """Add a fetched token, which is removed until `MAX_TOKENS` newer ones were fetched."""
         if token not in self._known.tokens:
             self._known.tokens.append(token)
             self._known.cleaners = None
@@ -81,14 +83,14 @@ class Secrets:
         self._known = other._known
 
     @property
-    def known(self) -> bool:
+    def has_any(self) -> bool:
         """True if there are any secrets."""
         return bool(self._known.own or self._known.tokens)
 
     def removed_from(self, answer: T) -> T:
         """The answer of a peer without secrets; the same object if there is nothing to remove."""
         known_secrets = self._known
-        if not self.known:
+        if not self.has_any:
             return answer
         texts, names = known_secrets.cleaners = known_secrets.cleaners or known_secrets.make_cleaners()
         cleaned: T = _parts(answer, lambda field: texts if field in TEXTS else names, names)

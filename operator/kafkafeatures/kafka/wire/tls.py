@@ -1,7 +1,7 @@
 """Makes TLS contexts from PEM texts, and explains failed handshakes.
 
-Called by `contexts.py`, which caches the contexts, and by the clients of ZooKeeper and Prometheus; the modules that
-open connections use the explanations. Host names are always verified; this cannot be turned off. A configured CA
+`contexts.py` caches the contexts; the modules that open connections use the explanations. Host names are always
+verified, except on a connection that only reads a certificate for an explanation (`for_any_name`). A configured CA
 replaces the system's CAs.
 """
 
@@ -148,7 +148,9 @@ def _load_client(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
-    """True if a verified certificate, as `getpeercert` shows it, is that of a Kubernetes API server."""
+    """True if a verified certificate, as `getpeercert` shows it, names `kubernetes.default.svc`, as an API
+    server's does.
+    """
     return ("DNS", "kubernetes.default.svc") in (certificate or {}).get("subjectAltName", ())
 
 

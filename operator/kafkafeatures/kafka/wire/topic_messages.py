@@ -124,7 +124,7 @@ SET_ON_TOPIC = 1  # DescribeConfigsResponse.ConfigSource; core/facts/settings.py
 
 class ConfigEntry(NamedTuple):
     """The value of one key of a resource; None: it has none, or is sensitive. `source`: where the value is set.
-    `layers`: by source, the values that are set there, of which the one of `source` counts.
+    `layers`: values by the source at which they are set; the one of `source` counts. Brokers only, else empty.
     """
 
     value: str | None
@@ -135,7 +135,7 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigAnswer(NamedTuple):
-    """The answer for one resource. `entries`: by key; one that it does not know is not there."""
+    """The answer for one resource. `entries`: by key; keys that the resource does not have are absent."""
 
     error_code: int
     error_message: str | None

@@ -1,6 +1,7 @@
 """UnregisterBroker and UnregisterController: our messages, and their translation to and from kio's.
 
-Sent by `kafka/requests/unregister.py`. `codec.py` imports `APIS` when the first of these requests is sent.
+Sent by `kafka/requests/unregister.py`. `codec.py` imports `APIS` when it first needs an API that is not in its own
+table.
 """
 
 from __future__ import annotations

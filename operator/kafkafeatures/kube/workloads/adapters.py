@@ -1,7 +1,7 @@
 """Interface of the Kubernetes side of a driver, and the function that imports it by its name.
 
-Called by `reconcile/pods.py` and `cli/kube/driver_rights.py`. A driver names its module here (`Driver.adapter` in
-`core/roll/drivers.py`), so that one line registers both of its sides.
+Called by `reconcile/pods.py` and `cli/kube/driver_rights.py`. `Driver.adapter` in `core/roll/drivers.py` is
+the name of the driver's module in this package, so that one line registers both sides of a driver.
 """
 
 from __future__ import annotations

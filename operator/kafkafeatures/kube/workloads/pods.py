@@ -1,4 +1,4 @@
-"""Make a `Pod` of the JSON of a pod. Shared by all drivers that read pods.
+"""Makes a `Pod` of the JSON of a pod. Shared by all drivers that read pods.
 
 A missing or wrong field raises AttributeError, KeyError, TypeError or ValueError; `answers.py` makes a Failure of it.
 """
@@ -33,7 +33,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         {},
     )
     waiting = _waiting(status, conditions, kafka_status)
-    reporting = _of_init(status) if waiting.startswith(INIT) else kafka_status  # whose restarts and last end count
+    reporting = _of_init(status) if waiting.startswith(INIT) else kafka_status  # its restarts and last end count
     ended = _ended(reporting)
     shares_network = bool(spec.get("hostNetwork"))  # then its IPs are those of its Kubernetes node
     ips = tuple(dict.fromkeys(address["ip"] for address in status.get("podIPs") or () if address.get("ip")))
@@ -74,10 +74,12 @@ def _ended(container: Json) -> Json:
 
 def _of_init(status: Json) -> Json:
     """The init container that keeps the other containers from starting."""
-    return next((container for container in status.get("initContainerStatuses") or () if _keeps_waiting(container)), {})
+    return next(
+        (container for container in status.get("initContainerStatuses") or () if _waiting_reason(container)), {}
+    )
 
 
-def _keeps_waiting(init: Json) -> str:
+def _waiting_reason(init: Json) -> str:
     """Reason why this init container keeps the others waiting; empty if it does not."""
     reason = str(((init.get("state") or {}).get("waiting") or {}).get("reason") or "")
     return "" if reason == "PodInitializing" else reason
@@ -114,7 +116,7 @@ def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> s
     phase = str(status.get("phase") or "Pending")
     if "running" in state or (phase in ("Running", "Unknown") and not state):
         return ""
-    init = _keeps_waiting(_of_init(status))
+    init = _waiting_reason(_of_init(status))
     if init:
         return f"{INIT}{init}"
     for kind in ("waiting", "terminated"):

@@ -1,6 +1,6 @@
 """Label selectors of Kubernetes: as the query of a request, and compared with labels.
 
-Called by the drivers. An unknown operator of a selector (such as In or Exists) raises ValueError.
+Called by the drivers. An operator other than In, NotIn, Exists and DoesNotExist raises ValueError.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ Json = Mapping[str, Any]
 
 
 class StatefulSets:
-    """`WorkloadPort` for the StatefulSets of one document. `rival`: by the name of a StatefulSet, the older resource
-    that names it too; empty for none.
+    """`WorkloadPort` for the StatefulSets of one document. `rival`: returns, for the name of a StatefulSet, the older
+    resource that names it too; empty for none.
     """
 
     def __init__(

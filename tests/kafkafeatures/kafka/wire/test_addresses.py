@@ -183,7 +183,7 @@ def test_allowed_networks_exclude_all_others_and_permit_no_forbidden_address() -
 
 
 @given(st.ip_addresses())
-def test_a_policy_that_denies_all_networks_denies_every_ip_address_and_one_without_networks_none(address: Any) -> None:
+def test_every_ip_address_is_denied_by_a_policy_of_all_networks_and_permitted_by_one_of_none(address: Any) -> None:
     every_network = AddressPolicy(denied=networks("0.0.0.0/0", "::/0"))
     assert not every_network.permits(str(address), 1)
     assert AddressPolicy(denied=()).permits(str(address), 1)

@@ -36,11 +36,11 @@ from tests.kafkafeatures.kafka.wire.servers import (
     unregistered,
 )
 
-QUICK = 0.3
+QUICK = 0.3  # seconds
 
 
 def node(**answers: Answer) -> Server:
-    """A node that offers UnregisterBroker and DescribeCluster v0."""
+    """A node with UnregisterBroker and DescribeCluster v0. `answers`: by API key, `_18` for ApiVersions."""
     known = {18: api_versions((64, 0, 0), (60, 0, 0)), 64: unregistered}
     return Server({**known, **{int(key[1:]): answer for key, answer in answers.items()}})
 
@@ -107,6 +107,7 @@ async def test_a_node_that_refuses_its_identity_is_used_over_the_same_connection
     def another(request: bytes) -> bytes | None:
         is_named = request[2:4] == b"\0\5"
         return (
+            # error 129, REBOOTSTRAP_REQUIRED, and no APIs
             framed(request[4:8] + bytes.fromhex("0081010000000000")) if is_named else api_versions((64, 0, 0))(request)
         )
 
@@ -118,6 +119,7 @@ async def test_a_node_that_refuses_its_identity_is_used_over_the_same_connection
 async def test_a_node_that_is_too_old_for_an_identity_is_asked_without_it() -> None:
     def old(request: bytes) -> bytes | None:
         if request[2:4] == b"\0\5":
+            # error 35, UNSUPPORTED_VERSION, in the layout of version 0, with the versions 0 to 4 of ApiVersions
             return framed(request[4:8] + bytes.fromhex("002300000001001200000004"))
         return api_versions((64, 0, 0))(request)
 
@@ -186,7 +188,7 @@ async def test_a_cancelled_request_closes_the_connection() -> None:
 async def test_concurrent_requests_on_one_connection_take_turns() -> None:
     async with serving(node()) as server, await to(server) as link:
         await asyncio.gather(*(link.request(ASK) for _ in range(5)))
-        assert len(server.requests) == 6
+        assert len(server.requests) == 6  # ApiVersions, and the five; each got its own response
 
 
 @pytest.mark.parametrize(
@@ -200,6 +202,7 @@ async def test_concurrent_requests_on_one_connection_take_turns() -> None:
         (b"\0\1\0\1", "claims a length of 65537 bytes"),
         (framed(b"\0\0\0\1" + b"\0\0" + b"\xff\xff\xff\xff\x0f"), "4294967294 api_keys with 0 bytes left"),
     ],
+    ids=["HTTP", "TLS", "SSH", "2 GiB", "2 bytes", "above the limit of ApiVersions", "an array of 4 billion"],
 )
 async def test_a_server_of_another_protocol_is_reported(first: bytes, said: str) -> None:
     async with serving(Server(first=first)) as server:

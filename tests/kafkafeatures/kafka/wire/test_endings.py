@@ -32,7 +32,7 @@ from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, framed, serving, unregistered
 
-QUICK = 0.3
+QUICK = 0.3  # seconds
 ASK = UnregisterBrokerRequest(1)
 CERTIFICATES = Certificates()
 TRUSTED = Tls(ca=CERTIFICATES.ca)
@@ -270,7 +270,7 @@ async def test_a_failed_reauthentication_has_a_reason_and_sends_no_request(
     answers: dict[int, Answer] = {18: OFFERED, 17: in_turn, 36: believed, 64: unregistered}
     async with serving(Server(answers), context) as server:
         link = await to(server.address, PLAIN, environment=Environment(monotonic=lambda: now))
-        now = 0.9
+        now = 0.9  # of a session of 1 s, which is renewed after four fifths
         with pytest.raises(kind, match=said) as caught:
             await link.request(ASK, timeout=QUICK)
         assert not caught.value.sent

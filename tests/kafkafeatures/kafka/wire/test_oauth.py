@@ -122,6 +122,7 @@ async def test_a_token_without_a_positive_lifetime_is_used_once(tmp_path: Path, 
         assert [await tokens.token(client(url), 5) for _ in range(2)] == ["t1", "t2"]
 
 
+# 58: SASL_AUTHENTICATION_FAILED
 @pytest.mark.parametrize("said", [(58, "expired"), None], ids=["refused", "cut"])
 async def test_a_token_that_a_node_refuses_is_dropped_from_the_cache(
     tmp_path: Path, said: tuple[int, str] | None, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ ECHOES: dict[str, Callable[[str], str]] = {
     "upper case": str.upper,
 }
 
+# Encodings without anything around the secret.
 PURE = ("as it is", "percent", "form, twice", "each byte", "hex", "base64", "base64 for URLs")
 
 
@@ -80,6 +81,7 @@ def of(*secrets: str, public: tuple[str, ...] = ()) -> Secrets:
 
 
 def text(secrets: Secrets, words: str) -> str:
+    """An error message of a node, as it is shown."""
     return secrets.removed_from(SaslAuthenticateResponse(58, words, b"")).error_message or ""
 
 
@@ -123,6 +125,7 @@ def test_text_without_secrets_is_unchanged(words: str) -> None:
         base64.b64encode(b"c=biws,r=abc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=").decode(),
         quote("c=biws,r=abc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", safe=""),
     ],
+    ids=["as it is", "base64", "percent"],
 )
 def test_a_scram_proof_is_removed(proof: str) -> None:
     left = text(of("other"), f"bad {proof}")
@@ -170,6 +173,7 @@ def test_a_password_that_is_part_of_host_names_does_not_change_the_nodes() -> No
     """Such a password is taken out of what people read, and the nodes stay where they are."""
     hosts = (Host(1, "kafka-0.kafka.svc", 9092), Host(2, "orders-kafka-1.example", 9092))
     answer = DescribeClusterResponse(31, "kafka may not", 1, "kafka", 1, hosts, 2)
+    # Fewer than `MIN_IN_NAMES` characters; a part of public settings; the name of a feature of Kafka.
     for password, public in (("kafka", ()), ("orders-kafka", ("orders-kafka.example",)), ("metadata.version", ())):
         cleaned = of(password, public=public).removed_from(answer)
         assert (cleaned.nodes, cleaned.cluster_id) == (hosts, "kafka")
@@ -247,7 +251,7 @@ def test_secrets_of_any_characters_are_removed(secret: str, around: str) -> None
     assert secret not in text(of(secret), f"{around}{secret}{around}")
 
 
-def cut(text: str) -> bytes:
+def compact(text: str) -> bytes:
     """A compact string, of less than 127 bytes."""
     return bytes([len(text.encode()) + 1]) + text.encode()
 
@@ -257,7 +261,7 @@ async def test_a_reading_contains_no_secret(tmp_path: Path) -> None:
 
     def described(request: bytes) -> bytes:
         said = f"alice with hunter2 or {base64.b64encode(b'hunter2').decode()} may not"
-        error = (92).to_bytes(2, "big") + cut(said) + cut("") + bytes(4) + b"\1" + bytes(4) + b"\0"
+        error = (92).to_bytes(2, "big") + compact(said) + compact("") + bytes(4) + b"\1" + bytes(4) + b"\0"
         return framed(request[4:8] + b"\0" + bytes(4) + error)
 
     certificates = Certificates()
@@ -281,7 +285,7 @@ async def test_a_reading_contains_no_secret(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("made_of", ["-eyJ", "eyJ.", "p=aaaa", "%2Cp%3D", "-Yz1iaXdz", PASSWORD[:-1]])
 def test_the_search_for_secrets_is_fast_for_any_text(made_of: str) -> None:
-    """A list of them, as an answer may have, kept the event loop for seconds."""
+    """A list of such texts, as an answer may have, once blocked the event loop for seconds."""
     secrets = Secrets()
     secrets.add(PASSWORD)
     text = (made_of * LONGEST)[:LONGEST]

@@ -200,7 +200,7 @@ async def test_a_server_that_cannot_prove_the_password_is_refused() -> None:
     async with serving(Server(answers)) as server:
         with pytest.raises(AuthenticationFailed, match="did not prove that it knows the password"):
             await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
-        assert not any(request[:2] == b"\0\x40" for request in server.requests)
+        assert not any(request[:2] == b"\0\x40" for request in server.requests)  # API key 64: UnregisterBroker
 
 
 async def test_an_unsupported_sasl_mechanism_is_reported_with_the_offered_mechanisms() -> None:
@@ -234,7 +234,7 @@ async def test_sasl_plain_is_sent_over_tls_and_recorded_as_zeros(tmp_path: Path)
     answers: Answers = {18: OFFERED, 17: handshake("PLAIN"), 36: judged, 64: unregistered}
     async with serving(Server(answers), server_side(tmp_path, CERTIFICATES.node)) as server:
         await attempt(server, Security(TRUSTED, Sasl("PLAIN", "alice", CANARY)), recorder=Recorder())
-        (proof,) = [request for request in server.requests if request[:2] == b"\0\x24"]
+        (proof,) = [request for request in server.requests if request[:2] == b"\0\x24"]  # 36: SaslAuthenticate
     sent_bytes = b"\0alice\0" + CANARY.encode()
     assert proof_of(proof) == sent_bytes
     assert CANARY.encode() not in b"".join(frames)
@@ -276,6 +276,7 @@ async def test_a_sasl_session_is_renewed_before_a_request_once_most_of_its_lifet
             server.address, security, timeout=5, client_id="us", environment=Environment(monotonic=lambda: now)
         ) as link,
     ):
+        # A session lasts 100 s and is renewed 80 s after its beginning: after 1080, and 80 s after the renewal at 1081.
         for now, expected in ((1079.0, 1), (1081.0, 2), (1150.0, 2), (1161.5, 3)):  # noqa: B007 - the clock reads it
             await link.request(ASK)
             assert proofs == expected
@@ -296,7 +297,7 @@ async def test_a_refused_renewal_closes_the_connection_without_sending_the_reque
             server.address, security, timeout=5, client_id="us", environment=Environment(monotonic=lambda: now)
         ) as link,
     ):
-        now = 0.9
+        now = 0.9  # of a session of 1 s, which is renewed after four fifths
         with pytest.raises(AuthenticationFailed) as caught:
             await link.request(ASK)
         assert link.closed

@@ -32,7 +32,7 @@ class Node:
     snapshot_ms: time of the last record in its newest snapshot when the process started.
     migrating: it has the flag for a migration from ZooKeeper.
     request_log_level: level of the request logger of this process.
-    in_zookeeper_mode: a broker in ZooKeeper mode.
+    in_zookeeper_mode: the broker runs in ZooKeeper mode.
     file: properties that its process was started with; None if only the world's defaults apply.
     """
 

@@ -1,8 +1,8 @@
 """The nodes of a simulated cluster, and the quorum of its controllers: elections and registrations of controllers.
 
 Base class of `world`, which adds what clients and people do. It decides when which leader is elected, when voters
-report to the leader, when controllers register, and when requests are carried out that brokers keep while no controller
-is active.
+report to the leader, and when controllers register. Brokers keep requests while no controller is active; these are
+carried out after the next election.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ class Quorum(Ledger):
     # --- elections ---
 
     def keep(self, at: Node, request: Callable[[], object]) -> None:
-        """Keep a request of a broker while no controller is active, also when its client has given up."""
+        """Keep a request that a broker must forward when a controller is active again, even if its client has given up
+        by then. The request is dropped if the broker's process ends before.
+        """
         self._kept.append((at, at.incarnation, request))
 
     def _quorum_changed(self) -> None:

@@ -63,7 +63,9 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class FencingChange:
-    """A broker was fenced or unfenced; None: neither. stopping: it began its controlled shutdown."""
+    """A change of a broker. fenced: True if it was fenced, False if unfenced, None if neither. stopping: it began its
+    controlled shutdown.
+    """
 
     node_id: int
     fenced: bool | None

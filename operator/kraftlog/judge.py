@@ -74,7 +74,7 @@ class Judge:
         self._known.clear()
 
     def end_snapshot(self) -> Judge:
-        """This judge, for the records of the log after this complete snapshot."""
+        """Continue with the records of the log after the snapshot, which must be complete. Returns this judge."""
         self._in_snapshot = False
         return self
 

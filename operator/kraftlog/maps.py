@@ -1,6 +1,6 @@
 """Persistent mappings for images: `VersionedMap` can be changed, and gives an immutable `FrozenMap` at any time.
 
-Used by the states of sections (`state`, `topics`, `partition_state`, `clients`, `configs`). Both keep their keys in
+Both keep their keys in
 buckets of up to about a thousand keys, and share them (copy on write): a change copies one bucket and the list of
 buckets, never the whole mapping. So a change among a million keys costs as much as among a thousand, and an image that
 was returned does not change.

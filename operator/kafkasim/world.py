@@ -303,9 +303,7 @@ class World(Quorum):
         )
 
     def fall_behind(self, broker_id: int, *, for_ms: int) -> None:
-        """Let the replicas of a broker be too slow: they leave the ISRs of partitions that it does not lead, and return
-        after `for_ms`.
-        """
+        """Let the replicas of a broker that are not leaders be too slow: they leave the ISRs, for `for_ms`."""
         hosted = self._brokers.hosted(broker_id)
         if self.active is not None and (dropped := replicas.fallen_behind(hosted, broker_id, self.metadata_version)):
             self.append(dropped)

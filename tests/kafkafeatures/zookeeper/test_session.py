@@ -98,7 +98,7 @@ async def test_a_forbidden_address_is_never_connected_to() -> None:
 
 
 class ApiServer:
-    """The API server, at an address that is not known."""
+    """An API server that turns out to be at the address that was connected to."""
 
     endpoints: frozenset[tuple[str, int]] = frozenset()
 
@@ -110,8 +110,12 @@ class ApiServer:
         return True
 
 
-@pytest.mark.parametrize("answer", [(), (struct.pack(">i", 2**31 - 1),), (b"HTTP/1.0 400 Bad Request\r\n\r\n",)])
-@pytest.mark.parametrize("tls", [None, Tls()])
+@pytest.mark.parametrize(
+    "answer",
+    [(), (struct.pack(">i", 2**31 - 1),), (b"HTTP/1.0 400 Bad Request\r\n\r\n",)],
+    ids=["silent", "a length of two gibibytes", "HTTP"],
+)
+@pytest.mark.parametrize("tls", [None, Tls()], ids=["plain", "TLS"])
 async def test_the_failure_at_the_api_server_says_only_that_its_address_is_not_allowed(
     answer: tuple[bytes, ...], tls: Tls | None
 ) -> None:
@@ -130,7 +134,7 @@ async def test_a_server_with_a_certificate_of_an_api_server_is_forbidden_to_the_
     trust = Tls(ca=authority.cert_pem.bytes().decode())
     with answering(b"HTTP/1.0 400", context=context) as port:
         found = await read(port, policy=AddressPolicy(denied=()), tls=trust)
-        of_a_person = await read(port, tls=trust)  # who may connect to whatever there is
+        of_a_person = await read(port, tls=trust)  # without a policy: a person may connect to any address
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.FORBIDDEN
     assert isinstance(of_a_person, Failure)
@@ -191,7 +195,8 @@ def connected() -> Iterator[tuple[Frames, socket.socket]]:
         yield frames, theirs
 
 
-def came(at: socket.socket) -> bool:
+def has_received(at: socket.socket) -> bool:
+    """True if bytes have arrived at this end."""
     try:
         return bool(at.recv(65536))
     except BlockingIOError:
@@ -202,7 +207,7 @@ def test_a_transaction_is_sent_on_the_connection_that_held_it() -> None:
     with connected() as (frames, server):
         frames.permit_transaction()
         frames._submit(TRANSACTION, 1.0, 1)
-        assert came(server)
+        assert has_received(server)
         assert frames.forbid_transactions()
 
 
@@ -212,8 +217,8 @@ def test_a_transaction_is_never_sent_on_a_later_connection() -> None:
         frames._socket = later._socket
         with pytest.raises(ConnectionDropped):
             frames._submit(TRANSACTION, 1.0, 1)
-        assert not came(server)
-        assert not came(other)
+        assert not has_received(server)
+        assert not has_received(other)
         assert not frames.forbid_transactions()
 
 
@@ -225,14 +230,14 @@ def test_a_transaction_is_not_sent_once_it_is_forbidden_nor_without_a_permission
                 assert not frames.forbid_transactions()
             with pytest.raises(ConnectionDropped):
                 frames._submit(TRANSACTION, 1.0, 1)
-            assert not came(server)
+            assert not has_received(server)
             assert not frames.forbid_transactions()
 
 
 def test_a_request_that_only_reads_is_sent_without_a_permission_and_is_no_transaction() -> None:
     with connected() as (frames, server):
         frames._submit(GetData("/controller", None), 1.0, 1)
-        assert came(server)
+        assert has_received(server)
         assert not frames.forbid_transactions()
 
 

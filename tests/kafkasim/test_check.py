@@ -32,7 +32,7 @@ def test_a_healthy_cluster_that_can_go_to_a_release_is_ready(healthy: str) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, "Ready: 6 nodes healthy, and ready for Kafka 4.2\n", "")
 
 
-def test_check_reports_only_the_unsupported_level_of_a_release_that_no_node_supports(healthy: str) -> None:
+def test_a_healthy_cluster_is_blocked_for_a_release_whose_level_no_node_supports(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 4.4")
     assert done.returncode == 4
     assert done.stdout.startswith("Blocked\n")
@@ -67,6 +67,7 @@ def test_check_writes_one_junit_case_for_each_node(mixed: str) -> None:
     suite = ElementTree.fromstring(done.stdout)
     failed = {case.get("name") for case in suite if case.find("failure") is not None}
     assert failed == {"broker 2", "broker 4"}
+    # Three brokers, three controllers and the ghost; and a case for the cluster.
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("8", "2", "0")
 
 
@@ -89,7 +90,7 @@ def test_all_rights_are_granted_without_an_authorizer_and_a_ghost_is_not_asked(h
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_line_is_wider_than_the_terminal_except_a_command_to_be_copied(healthy: str) -> None:
+def test_no_line_of_check_rights_is_wider_than_the_terminal(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --rights --mode ibp --driver Manual --bootstrap-server {healthy}")
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\nZooKeeper\n  not needed READ on all znodes: " in done.stdout

@@ -64,13 +64,14 @@ def test_the_readme_has_a_bounded_number_of_lines() -> None:
         ("...\nd\n", "d\n", "...\nd\n"),
         ("a\nb\n  ...\nd\n", "e\nb\nc\nd\n", "e\nb\n  ...\nd\n"),
     ],
+    ids=["for two lines", "the line after it differs", "no ellipsis", "for no line", "the line before it differs"],
 )
 def test_an_ellipsis_on_a_page_may_stand_for_left_out_lines_only(page: str, printed: str, shown: str) -> None:
     assert left_out(page, printed) == shown
 
 
 def test_pages_leave_out_a_node_that_lags_for_a_moment() -> None:
-    """Seen on real nodes: in most runs both brokers have the level when `apply` reads it back."""
+    """On real nodes both brokers have the level in most runs, when `apply` reads it back."""
     applied, done = "UpdateFeatures share.version 0 -> 1: Applied\n", "InSync: finalized\n"
     behind = "Verifying: broker 1 still reports share.version 0, and 1 more readings are behind\n"
     assert steady(applied + behind + done) == applied + done

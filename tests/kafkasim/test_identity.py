@@ -25,8 +25,6 @@ from kafkasim.ports import SimulatedCluster
 from kafkasim.world import World
 from tests.kafkasim.clusters import START_MS, plan, served, settle
 
-OLD_BROKERS = tuple((Role.BROKER, id_, "4.1") for id_ in (3001, 3002, 3003))
-
 
 def read(world: World) -> Observation:
     return observe(*asyncio.run(SimulatedCluster(world).read()))
@@ -51,13 +49,13 @@ def test_controllers_that_were_combined_nodes_leave_ghost_brokers() -> None:
 def test_a_combined_node_with_a_fenced_broker_is_still_one_node() -> None:
     world = settle(World(plan(brokers={1: "4.2", 3001: "4.2"}), now_ms=START_MS, random=Random(0)))
     world.stop(Role.BROKER, 3001)
-    for _ in range(30):
+    for _ in range(30):  # seconds, until its session is over
         settle(world, 1000)
     seen = read(world)
     assert [one for one in states(seen) if one[0] == 3001] == [(3001, ["Controller", "Broker"], NodeState.FENCED)]
 
 
-def test_a_broker_with_a_new_id_has_the_address_of_the_old_one() -> None:
+def test_of_two_brokers_with_one_address_the_one_that_does_not_run_is_a_ghost() -> None:
     made = plan(brokers={1: "4.2", 13: "4.2"}, ghosts=((Role.BROKER, 3, "4.1"),))
     at = "127.0.0.1", 12_345
     made = replace(made, addresses={(Role.BROKER, 3): at, (Role.BROKER, 13): at})
@@ -99,7 +97,7 @@ def of_release(release: str, *others: int) -> World:
 
 
 def reasons(seen: Observation) -> dict[int, str]:
-    """The failures of brokers that did not answer for themselves."""
+    """The kind and the end of the message of each broker's failure, for brokers without an answer of their own."""
     found = {node.id: node.answer.failure for node in seen.nodes if isinstance(node.answer, Unknown)}
     return {id_: f"{why.kind}: {why.message.split(' is that of ')[-1]}" for id_, why in found.items()}
 

@@ -85,6 +85,7 @@ def test_the_printed_remedy_of_a_waiting_plan_is_a_command_that_approves_the_pla
         (",".join(f"kafka-{i}.example:9092" for i in range(40)), "", "",
          "--bootstrap-server kafka-0.example:9092,kafka-1.example:9092,kafka-2.example:9092"),
     ],
+    ids=["brokers, not controllers", "only controllers", "a file", "a text that a shell would run", "40 brokers"],
 )  # fmt: skip
 def test_the_flags_of_a_remedy_reach_the_cluster_and_fit_in_a_line(
     servers: str, controllers: str, config: str, flags: str

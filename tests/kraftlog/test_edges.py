@@ -20,10 +20,9 @@ def guess_in_small_sections_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the sizes from which edges are guessed, so that sections of nine records are guessed too."""
     for name, value in {"_SAMPLE": 2, "_LANE": 4, "_STEPS": 6}.items():
         monkeypatch.setattr(module, name, value)
-    return
 
 
-def straight(section: bytes, count: int) -> list[int] | None:
+def by_walk(section: bytes, count: int) -> list[int] | None:
     """The edges by a walk; None if the records do not end with the section."""
     places = [0]
     for _ in range(count):
@@ -68,7 +67,7 @@ VALUES = st.one_of(
 def test_edges_of_records_equal_those_of_a_walk(values: list[bytes]) -> None:
     section = b"".join(record(value, offset) for offset, value in enumerate(values))
     places = found(section, len(values))
-    assert places == straight(section, len(values))
+    assert places == by_walk(section, len(values))
     assert places is not None
 
 
@@ -83,7 +82,7 @@ def test_damaged_sections_are_refused_exactly_where_a_walk_refuses_them(
         section[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     count = len(values) + data.draw(st.sampled_from([0, 0, 0, -1, 1]))
     if count * 10 <= len(section):  # a larger count is refused before
-        assert found(bytes(section), count) == straight(bytes(section), count)
+        assert found(bytes(section), count) == by_walk(bytes(section), count)
 
 
 @pytest.mark.parametrize("count", [3, 9])
@@ -105,5 +104,5 @@ def test_most_records_of_a_large_section_are_found_without_a_walk(monkeypatch: p
     monkeypatch.setattr(module, "_walk", noted)
     values = [each for n in range(500) for each in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(n % 40)))]
     section = batch(0, *values)[61:]  # without the header of the batch
-    assert found(section, len(values)) == straight(section, len(values))
+    assert found(section, len(values)) == by_walk(section, len(values))
     assert sum(walked) < len(values) / 10

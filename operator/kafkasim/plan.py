@@ -1,7 +1,8 @@
 """Plan of a world: its nodes with their releases, topics, timing, and the levels that are finalized at the beginning.
 
 A plan with a contradiction raises ValueError: two nodes of one role with the same id, no controller, no
-metadata.version, replicas on a broker that is not planned, or a level that a registered node does not support.
+metadata.version, a partition without replicas or on a broker that is not planned, or a level that a controller or a
+ghost does not support.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Pods:
         self._addresses = 0
         for plan in sets:
             for ordinal, node_id in enumerate(plan.nodes):
-                pod = self._made(f"{plan.name}-{ordinal}", plan.image, node_id)
+                pod = self._new_pod(f"{plan.name}-{ordinal}", plan.image, node_id)
                 pod.phase, pod.running, pod.ready = "Running", True, True
                 pod.started_ms = world.now_ms
 
@@ -270,7 +270,7 @@ class Pods:
     def _replace(self, pod: _Pod) -> None:
         """Replace a pod by one of the template as Kubernetes has it now."""
         stateful_set = pod.name.rpartition("-")[0]
-        new_pod = self._made(pod.name, self.sets[stateful_set].processed_image, pod.node_id)
+        new_pod = self._new_pod(pod.name, self.sets[stateful_set].processed_image, pod.node_id)
         if pod.name not in self._cordoned:
             self.world.after(self.timing.start, partial(self._run, new_pod))
 
@@ -348,7 +348,7 @@ class Pods:
 
     # --- pods and their nodes ---
 
-    def _made(self, name: str, image: str, node_id: int) -> _Pod:
+    def _new_pod(self, name: str, image: str, node_id: int) -> _Pod:
         """A new pod with this name, and a new uid and IP address."""
         self._addresses += 1
         ip = f"10.1.{self._addresses >> 8 & 255}.{self._addresses & 255}"

@@ -1,7 +1,7 @@
 """Settings of simulated nodes, for DescribeConfigs.
 
-A node has the settings in `NAMES`. If it was started with a file of properties (`Node.file`), it has those of the file,
-too, and `DEFAULTS` for others.
+A node has the settings in `NAMES`. One that was started with a file of properties (`Node.file`) has those in `DEFAULTS`
+and `SECRETS`, too: with the value in the file, or else the default.
 """
 
 from __future__ import annotations

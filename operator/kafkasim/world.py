@@ -261,7 +261,7 @@ class World(Quorum):
         node.running, node.refused, node.started_ms = True, False, self.now_ms
         node.incarnation, node.request_log_level = self._uuid(), CONFIGURED_LEVEL
         if role is Role.BROKER:
-            node.let_in = False
+            node.has_joined = False
             self._brokers.register(node)
             return
         node.caught_up_ms = self.now_ms + CATCH_UP_MS

@@ -1,9 +1,9 @@
 """Finds the positions at which the records of a section begin.
 
-The position of a record is only known from the length of the record before
-it, and following a million lengths one by one in Python is slow. So a large section is followed from many positions at
-once with numpy: positions whose bytes look like the beginning of a record. These are guesses: a chain of records from a
-guess counts only if the chain before it ends exactly there. Parts between are followed one by one.
+The position of a record is only known from the length of the record before it, and following a million lengths one by
+one in Python is slow. So a large section is followed from many positions at once with numpy: positions whose bytes look
+like the beginning of a record. These are guesses: a chain of records from a guess counts only if the chain before it
+ends exactly there. Parts between are followed one by one.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def edges(data: memoryview, count: int) -> Positions | None:
 
 
 def _starts(data: memoryview, count: int, limit: int) -> Positions:
+    """The edges of `count` records: the first ones by a walk, then those that guesses have found, and walks between."""
     first, position = _walk(data, 0, limit, _SAMPLE if count > _SAMPLE * _LANE else count)
     starts, remaining = [np.array(first, dtype=np.int64)], count - len(first)
     for lane in _lanes(data, first, position, count) if remaining else ():

@@ -99,6 +99,7 @@ class Judge:
     # --- transactions
 
     def _mark(self, key: int, offset: int) -> None:
+        """Judge and apply a Begin, End or Abort of a transaction."""
         if self._in_snapshot:
             raise _Refusal(checks.IN_SNAPSHOT, "in a snapshot")
         memory = self._known

@@ -106,8 +106,9 @@ class Account:
 class Reading:
     """The records and damage of one file, in order. Iterate it once; the account is complete at the end.
 
-    For callers with several files, to find gaps between them: begin_offset: of the first batch. end_offset: after the
-    last batch. first, last: types of the first and last record; "" if not decoded. None if there are no records.
+    For callers with several files, to find gaps between them: begin_offset: of the batch at the beginning of the file;
+    None if none begins there. end_offset: after the last batch. first, last: types of the first and last record; "" if
+    not decoded, None if there are no records.
     """
 
     def __init__(self, data: Buffer | Pieces) -> None:

@@ -126,6 +126,7 @@ def _remove_feature_level(state: State, data: Data) -> None:
 
 
 def _set_level(state: State, name: str, level: int) -> None:
+    """Apply a record of a finalized level; level 0 removes it. A record for kraft.version is only noted."""
     state.features_offset = state.offset
     if name == KRAFT_VERSION_FEATURE:
         state.feature_record_kraft_version = level or None

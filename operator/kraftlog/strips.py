@@ -67,7 +67,7 @@ class Strip:
     """A partition that lacked a replica or a leader. The times are sums since the window began.
 
     replicas: number of replicas. fewest: fewest in-sync replicas. lasts: the state lasts to the end of the log.
-    stretches: in order; if is_cut, only the last ones.
+    stretches: in order; if is_cut, the earlier ones were dropped, perhaps all.
     """
 
     topic: str

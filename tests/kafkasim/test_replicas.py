@@ -175,7 +175,7 @@ def test_an_unregistered_broker_is_removed_from_all_isrs() -> None:
     assert in_sync(settle(made)) == [{1, 3}] * 3
 
 
-# The versions of the records change at 17 and 23; below 21 a cluster of Kafka 3.9 is needed.
+# The versions of the records of partitions change at 17 and 23.
 @pytest.mark.parametrize("metadata_version", [16, 17, 21, 23, 29])
 def test_log_and_snapshot_replay_to_the_image_of_the_nodes(metadata_version: int) -> None:
     levels = {"metadata.version": metadata_version}

@@ -68,7 +68,7 @@ class Ports:
         self._sockets[key] = _bound(*address)
 
     def close(self) -> None:
-        """Give all ports free that are not taken."""
+        """Release the ports that are not taken."""
         for bound in self._sockets.values():
             bound.close()
 
@@ -180,6 +180,7 @@ class SimulatorServer:
                     await self._close(key)
 
     async def _open(self, key: Key, node: Node) -> None:
+        """Listen on the port of a node."""
         connections = self._connections[key] = set()
         answers = NodeAnswers(self.world, node, self)
 
@@ -201,6 +202,7 @@ class SimulatorServer:
         )
 
     async def _close(self, key: Key) -> None:
+        """Close the listener of a node and its connections, and bind its port again."""
         server = self._servers.pop(key)
         running = list(self._connections.pop(key))
         listener = server.sockets[0]

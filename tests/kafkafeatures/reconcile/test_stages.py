@@ -123,7 +123,7 @@ def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_it
     life.until(Reason.APPROVAL_REQUIRED)
     first = life.approve()
     life.until(Reason.ROLLING_NODES)
-    for _ in range(30):  # in this half minute some nodes are restarted, but not all
+    for _ in range(30):  # half a minute of the roll, which takes longer
         life.reconcile()
         life.wait(1.0)
     life.new_image(OTHER)

@@ -108,7 +108,7 @@ class VersionedMap(Generic[K, V]):
         self.weight = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Keys are put anew: hashes of strings, and so their buckets, differ between processes.
+        # Keys are put again: hashes of strings, and so their buckets, differ between processes.
         return VersionedMap, (self._weigh,), dict(self.view())
 
     def __setstate__(self, items: Mapping[K, V]) -> None:

@@ -224,7 +224,7 @@ class RollRecords:
         broker = self._brokers.get(id_)
         if broker is None:  # new in the cluster, or the first record about it that was read
             broker = self._brokers[id_] = _Broker(id_, epoch, incarnation)
-            # A snapshot, all of whose records have its end as their moment, does not have the begin of an absence.
+            # The moment of all records of a snapshot is its end: when an absence began before it is not known.
             if at == self._known_from and data["fenced"]:
                 self._begin(broker, Absence("broker", id_, fenced=at))
             elif at == self._known_from and data.get("inControlledShutdown"):

@@ -136,7 +136,7 @@ class _Affected(NamedTuple):
 class PartitionStrips:
     """The partitions of a log, to which records are applied (`RULES`).
 
-    since_ms: begin of the window, in ms since 1970; stretches that ended before it are not kept. default_minimum: the
+    since_ms: start of the window, in ms since 1970; stretches that ended before it are not kept. default_minimum: the
     min.insync.replicas in brokers' properties files, which the log does not have; None: unknown.
     """
 

@@ -191,7 +191,7 @@ async def test_a_namespace_that_refuses_its_watch_does_not_end_the_watch_of_anot
 
 @pytest.mark.parametrize("status", [203, 400, 403, 404, 405, 410, 422, 429, 500, 503])
 async def test_a_refused_watch_is_reported_as_lost_and_retried(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    """404 above all: a kind whose definition was deleted, and comes back. Kopf by itself would end."""
+    """404 is the answer for a kind whose definition was deleted, and may come back. Kopf by itself would end."""
     served, operator = Server(all=[status, status, [event("ADDED")]]), Operator()
     async with hosted(served, operator, monkeypatch):
         await until(lambda: operator.held == {"": False})

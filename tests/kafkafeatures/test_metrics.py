@@ -1,4 +1,4 @@
-"""Series come with a status, change with it and go with its resource, whatever others there are."""
+"""Metric series are set by the status of a resource, follow it, and are removed with the resource; others stay."""
 
 from __future__ import annotations
 

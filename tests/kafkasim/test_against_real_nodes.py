@@ -104,7 +104,7 @@ async def test_a_simulated_4_2_cluster_answers_as_a_recorded_real_cluster() -> N
             if case == "old broker alive":
                 await perform(server, "upgrade controller 3003 4.2")
                 await perform(server, "start broker 4")
-            if case == "describe_quorum after kraft.version 1":  # the old broker came back, and fetches in vain
+            if case == "describe_quorum after kraft.version 1":  # the old broker was started, and could not register
                 with pytest.raises(RefusedError, match="broker 4 runs, but its registration is refused"):
                     await perform(server, "start broker 4")
             await compare(server, line, role_of(line["node"]), line["node"])

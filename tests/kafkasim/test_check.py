@@ -43,12 +43,12 @@ def test_a_healthy_cluster_is_blocked_for_a_release_whose_level_no_node_supports
 def test_check_lists_an_old_broker_and_a_ghost_registration_with_their_remedies(mixed: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2 -o json")
     assert done.returncode == 4
-    found = json.loads(done.stdout)
-    assert (found["kind"], found["release"], found["verdict"]) == ("Check", "4.2", "Blocked")
-    kinds = {(one["kind"], tuple(node["id"] for node in one["nodes"])) for one in found["blockers"]}
+    report = json.loads(done.stdout)
+    assert (report["kind"], report["release"], report["verdict"]) == ("Check", "4.2", "Blocked")
+    kinds = {(one["kind"], tuple(node["id"] for node in one["nodes"])) for one in report["blockers"]}
     assert {("GhostRegistration", (4,)), ("NodeRange", (2,))} <= kinds
-    assert all(one["remedy"] for one in found["blockers"])
-    levels = {(one["feature"], one["wanted"]) for one in found["blockers"] if one["kind"] == "GhostRegistration"}
+    assert all(one["remedy"] for one in report["blockers"])
+    levels = {(one["feature"], one["wanted"]) for one in report["blockers"] if one["kind"] == "GhostRegistration"}
     assert levels == {("metadata.version", 29), ("share.version", 1), ("streams.version", 1)}
     text = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2").stdout
     assert "  GhostRegistration: broker 4, Kafka 4.0; registered, but not running\n    metadata.version 7-25 " in text
@@ -56,8 +56,8 @@ def test_check_lists_an_old_broker_and_a_ghost_registration_with_their_remedies(
 
 
 def test_check_without_a_release_reports_only_blockers_of_health(mixed: str) -> None:
-    found = json.loads(shell(f"{PROGRAM} check --bootstrap-server {mixed} -o json").stdout)
-    assert [(one["kind"], one["feature"], one["wanted"]) for one in found["blockers"]] == [
+    report = json.loads(shell(f"{PROGRAM} check --bootstrap-server {mixed} -o json").stdout)
+    assert [(one["kind"], one["feature"], one["wanted"]) for one in report["blockers"]] == [
         ("GhostRegistration", None, None)
     ]
 

@@ -78,6 +78,6 @@ def test_pages_leave_out_a_node_that_lags_for_a_moment() -> None:
 
 
 def test_ages_on_a_page_do_not_depend_on_the_duration_of_the_scene() -> None:
-    said = "kafka/orders  not ready: ApprovalRequired, for {}\nsha256:1  created {} ago\n"
+    text = "kafka/orders  not ready: ApprovalRequired, for {}\nsha256:1  created {} ago\n"
     for age, longer in (("3s", ""), ("2m", " (not ready for 4m)"), ("1h", " (not ready for 2h)")):
-        assert steady(said.format(age + longer, age)) == said.format("0s", "0s")
+        assert steady(text.format(age + longer, age)) == text.format("0s", "0s")

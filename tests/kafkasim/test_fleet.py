@@ -99,13 +99,13 @@ def test_every_snapshot_equals_the_log_up_to_its_offset(cluster: str) -> None:
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_every_node_has_the_segments_after_its_oldest_snapshot_and_no_older_ones(cluster: str) -> None:
-    kept = SMALL.kept_days * DAY_MS
+    kept_ms = SMALL.kept_days * DAY_MS
     for folder in node_folders(cluster):
         oldest = snapshots(folder)[0][0]
         bases = [int(path.stem) for path in sorted(folder.glob("*.log"))]
         assert bases[0] <= oldest.end_offset < bases[1]
         times = [batch.max_timestamp for batch, _ in records(segments(folder))]
-        assert UNTIL_MS - kept <= times[0]
+        assert UNTIL_MS - kept_ms <= times[0]
         assert times[-1] <= UNTIL_MS
 
 
@@ -185,17 +185,17 @@ def test_records_have_the_layouts_that_real_nodes_write() -> None:
         for path in (*SEGMENTS, *SNAPSHOTS)
         for _, found in records(path.read_bytes())
     }
-    seen = set()
+    own_layouts = set()
     for cluster in CLUSTERS:
         folder = node_folders(cluster)[0]
         of_log, of_snapshot = segments(folder), snapshots(folder)[0][1]
         for _, found in (*records(of_log), *records(of_snapshot)):
             name = found.type.name, found.version
-            seen.add(name)
+            own_layouts.add(name)
             if name in real and name[0] != "PARTITION_CHANGE_RECORD":  # which holds what changes
                 assert set(found.data) == real[name], name
-    assert len(seen & real.keys()) > 10
-    assert {name for name, _ in seen} <= {name for name, _ in real}
+    assert len(own_layouts & real.keys()) > 10
+    assert {name for name, _ in own_layouts} <= {name for name, _ in real}
 
 
 def test_records_of_snapshots_have_the_order_of_real_snapshots() -> None:

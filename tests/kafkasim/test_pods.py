@@ -257,7 +257,7 @@ def pod_of_a_voter(made: Pods, *but: int | None) -> str:
 
 
 def test_a_downgraded_controller_crashes_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
-    """The old release cannot read the higher level, which is still in the log behind the last snapshot. Brokers can."""
+    """The old release cannot read the higher level, which is still in the log after the last snapshot. Brokers can."""
     made = pods()
     every = made.world.timing.snapshot
     active = upgrade_and_downgrade(made)

@@ -178,8 +178,8 @@ def test_apply_in_a_terminal_ends_with_one_line_or_the_status_that_o_asks_for(
     ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path)
     assert ended.text.rstrip().endswith("default/x: InSync; status kept in levels.status.yaml")
     assert "conditions:" not in ended.text
-    asked = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "-o", "yaml"), cwd=tmp_path)
-    assert "conditions:" in asked.text
+    with_status = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "-o", "yaml"), cwd=tmp_path)
+    assert "conditions:" in with_status.text
 
 
 def test_apply_does_not_ask_about_a_plan_approved_by_its_hash(tmp_path: Path) -> None:

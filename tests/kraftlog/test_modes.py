@@ -64,6 +64,6 @@ def test_only_the_latest_changes_of_mode_are_kept() -> None:
     modes = Modes()
     for offset in range(2 * MAX_CHANGES + 1):  # with the last one, all but the latest `MAX_CHANGES` are dropped
         modes.registered(registered(1, flagged=bool(offset % 2)), at(offset))
-    kept = modes.finish().modes
-    assert len(kept) == MAX_CHANGES
-    assert kept[-1].at.offset == 2 * MAX_CHANGES
+    latest = modes.finish().modes
+    assert len(latest) == MAX_CHANGES
+    assert latest[-1].at.offset == 2 * MAX_CHANGES

@@ -91,6 +91,6 @@ def test_the_outcome_of_a_failed_transaction_names_the_operation_that_failed(
 def test_a_deletion_without_a_right_names_the_right_to_grant(
     step: DeleteZnodes, results: tuple[object, ...], right: str
 ) -> None:
-    found = outcome(operations_of(step, 0, "/kafka"), results)
-    assert isinstance(found, Rejected)
-    assert f"not authorized; grant {right} to the user of the digest" in found.message
+    rejection = outcome(operations_of(step, 0, "/kafka"), results)
+    assert isinstance(rejection, Rejected)
+    assert f"not authorized; grant {right} to the user of the digest" in rejection.message

@@ -64,8 +64,8 @@ async def test_the_znodes_that_decide_the_phase_are_synced_before_they_are_read(
 
 async def test_the_znodes_that_decide_the_phase_are_unknown_if_the_server_could_not_sync(session: Recorded) -> None:
     session.is_behind = True
-    found = await read(session)
-    assert isinstance(found, ZooKeeperReading)
-    assert (found.controller, found.controller_epoch, found.migration) == (BEHIND, BEHIND, BEHIND)
+    reading = await read(session)
+    assert isinstance(reading, ZooKeeperReading)
+    assert (reading.controller, reading.controller_epoch, reading.migration) == (BEHIND, BEHIND, BEHIND)
     assert not PHASE & {path for kind, path in session.requests if kind == "get"}
-    assert not isinstance(found.cluster_id, Failure)
+    assert not isinstance(reading.cluster_id, Failure)

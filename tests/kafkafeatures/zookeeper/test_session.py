@@ -68,33 +68,33 @@ async def read(port: int, **settings: object) -> ZooKeeperReading | Failure:
 
 async def test_a_peer_that_claims_two_gibibytes_is_not_zookeeper() -> None:
     with answering(struct.pack(">i", 2**31 - 1)) as port:
-        found = await read(port)
-    assert isinstance(found, Failure)
-    assert (found.kind, found.location) == (FailureKind.NOT_KAFKA, f"ZooKeeper 127.0.0.1:{port}")
-    assert "claims 2147483647 bytes" in found.message
+        reading = await read(port)
+    assert isinstance(reading, Failure)
+    assert (reading.kind, reading.location) == (FailureKind.NOT_KAFKA, f"ZooKeeper 127.0.0.1:{port}")
+    assert "claims 2147483647 bytes" in reading.message
 
 
 async def test_a_negative_length_is_not_zookeeper() -> None:
     with answering(struct.pack(">i", -5)) as port:
-        found = await read(port)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.NOT_KAFKA
+        reading = await read(port)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.NOT_KAFKA
 
 
 async def test_a_silent_peer_times_out_with_the_remark_that_it_may_not_be_zookeeper() -> None:
     with answering() as port:
-        found = await read(port)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.TIMED_OUT
-    assert found.remedy == "the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS"
+        reading = await read(port)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.TIMED_OUT
+    assert reading.remedy == "the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS"
 
 
 async def test_a_forbidden_address_is_never_connected_to() -> None:
     policy = AddressPolicy(denied=(ipaddress.ip_network("127.0.0.0/8"),))
     with answering(b"x") as port:
-        found = await read(port, policy=policy)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+        reading = await read(port, policy=policy)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
 
 
 class ApiServer:
@@ -121,9 +121,9 @@ async def test_the_failure_at_the_api_server_says_only_that_its_address_is_not_a
 ) -> None:
     here = ApiServer()
     with answering(*answer) as port:
-        found = await read(port, policy=AddressPolicy(denied=(), api_server=here), tls=tls)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+        reading = await read(port, policy=AddressPolicy(denied=(), api_server=here), tls=tls)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
     assert here.asked == [("127.0.0.1", port)]
 
 
@@ -133,10 +133,10 @@ async def test_a_server_with_a_certificate_of_an_api_server_is_forbidden_to_the_
     authority.issue_cert("127.0.0.1", "kubernetes.default.svc").configure_cert(context)
     trust = Tls(ca=authority.cert_pem.bytes().decode())
     with answering(b"HTTP/1.0 400", context=context) as port:
-        found = await read(port, policy=AddressPolicy(denied=()), tls=trust)
+        reading = await read(port, policy=AddressPolicy(denied=()), tls=trust)
         of_a_person = await read(port, tls=trust)  # without a policy: a person may connect to any address
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
     assert isinstance(of_a_person, Failure)
     assert of_a_person.kind is not FailureKind.FORBIDDEN
 
@@ -147,16 +147,16 @@ async def test_a_host_name_with_one_forbidden_address_is_not_connected_to(monkey
 
     monkeypatch.setattr("kafkafeatures.zookeeper.connection.socket.getaddrinfo", both)
     with answering(struct.pack(">i", -5)) as port:
-        found = await read(port, policy=AddressPolicy())
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+        reading = await read(port, policy=AddressPolicy())
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
 
 
 async def test_a_server_without_tls_is_a_tls_failure_if_tls_is_configured() -> None:
     with answering(b"no handshake") as port:
-        found = await read(port, tls=Tls())
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.TLS
+        reading = await read(port, tls=Tls())
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.TLS
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ async def test_a_server_without_tls_is_a_tls_failure_if_tls_is_configured() -> N
     ],
 )
 def test_a_connect_string_is_parsed_as_kafka_does(text: str, servers: int, chroot: str) -> None:
-    found, path = parse_connect(text, "--zookeeper")
-    assert (len(found), path) == (servers, chroot)
+    addresses, path = parse_connect(text, "--zookeeper")
+    assert (len(addresses), path) == (servers, chroot)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:0", "/kafka", "a:2181/x//y", "a:2181/../x", "user:p@a:2181"])

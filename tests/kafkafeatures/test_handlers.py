@@ -198,9 +198,7 @@ async def test_a_refused_watch_is_reported_as_lost_and_retried(monkeypatch: pyte
         await until(lambda: operator.shown == ["orders"] and operator.held[""])
 
 
-async def test_kopf_logs_in_again_after_401_with_a_delay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_kopf_logs_in_again_after_401_with_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -232,9 +230,7 @@ async def test_every_watch_begins_at_resource_version_0(monkeypatch: pytest.Monk
     assert all(query["timeoutSeconds"].isdecimal() for _, query in served.watches)
 
 
-async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -247,9 +243,7 @@ async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(
     assert [one for one in pauses if one] == [pytest.approx(handlers.RETRY_DELAY)] * 5
 
 
-async def test_a_watch_needs_no_thread_of_the_default_executor(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_watch_needs_no_thread_of_the_default_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     hanging = asyncio.create_task(asyncio.to_thread(over.wait, 20))

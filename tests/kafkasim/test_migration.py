@@ -370,7 +370,7 @@ async def test_voters_seen_before_count_in_a_rollback_whatever_the_document_name
 async def test_a_standby_controller_that_lost_the_flag_does_not_finalize_and_gets_the_flag_back(
     migration: Migration,
 ) -> None:
-    """Its file was changed too early, and it restarted by itself. Whatever is desired, the position stays DualWrite."""
+    """The file was changed too early, and the controller restarted by itself. The position stays DualWrite."""
     await migration.to("DualWrite")
     cluster, before = migration.cluster, len(migration.effects)
     assert cluster.quorum is not None

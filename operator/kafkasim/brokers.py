@@ -97,7 +97,7 @@ class Brokers:
         if node.refused or duplicate:
             world.after(RETRY_MS, lambda: self.register(node))
             return
-        node.let_in = True
+        node.has_joined = True
         record = registrations.broker(node, world.log.end_offset, image.features[METADATA_VERSION])
         world.append([record], commit=commit)
         timing = world.timing

@@ -23,7 +23,7 @@ class Node:
     incarnation: id of its process, or of the last one.
     running: its process runs.
     refused: the controller rejects the registration of this broker, which tries again.
-    let_in: this process of a broker has registered.
+    has_joined: this process of a broker has registered, or runs in ZooKeeper mode, so that its port opens.
     stopping: in controlled shutdown; it still answers.
     unclean: it was killed, and must recover its logs.
     features_epoch: FinalizedFeaturesEpoch that a controller reports.
@@ -32,7 +32,7 @@ class Node:
     snapshot_ms: time of the last record in its newest snapshot when the process started.
     migrating: it has the flag for a migration from ZooKeeper.
     request_log_level: level of the request logger of this process.
-    in_zookeeper_mode: a broker in ZooKeeper mode.
+    in_zookeeper_mode: the broker runs in ZooKeeper mode.
     file: properties that its process was started with; None if only the world's defaults apply.
     """
 
@@ -45,7 +45,7 @@ class Node:
     incarnation: UUID
     running: bool = True
     refused: bool = False
-    let_in: bool = True
+    has_joined: bool = True
     stopping: bool = False
     unclean: bool = False
     features_epoch: int = -1
@@ -60,4 +60,4 @@ class Node:
     @property
     def listening(self) -> bool:
         """True if its port is open; that of a broker opens with its registration."""
-        return self.running and self.let_in and not self.refused
+        return self.running and self.has_joined and not self.refused

@@ -1,6 +1,8 @@
 """Plan of a world: its nodes with their releases, topics, timing, and the levels that are finalized at the beginning.
 
-Made by `__main__` from flags, and by tests; read by `world`. A plan that no real cluster could reach raises ValueError.
+A plan with a contradiction raises ValueError: two nodes of one role with the same id, no controller, no
+metadata.version, a partition without replicas or on a broker that is not planned, or a level that a controller or a
+ghost does not support.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ class TopicPlan(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """Times in ms that brokers with replicas take, as recorded with real nodes (tests/golden/restarts). Brokers without
-    replicas take none.
+    """Times in ms, as recorded with real nodes (tests/golden/restarts). The first five are those of a broker with
+    replicas; a broker without replicas takes none of them. The others are those of a controller.
 
     fenced: from the request for a controlled shutdown to its confirmation.
     shutdown: from the same request to the end of the process.
@@ -69,11 +71,11 @@ class Plan(Struct, frozen=True):
     """A cluster.
 
     levels: finalized levels, including metadata.version; kraft.version 1 means a dynamic quorum.
-    leader: the first active controller; None: the lowest id.
-    cluster_id: None: random.
+    leader: id of the first active controller; None for the lowest id.
+    cluster_id: None for a random one.
     addresses: host and port of nodes; others get a port of 127.0.0.1.
     min_insync_replicas: the value in the properties of nodes, which the log does not have.
-    controllers_min_insync_replicas: that of controllers, if it is another one.
+    controllers_min_insync_replicas: the same in the properties of controllers; None if it is equal.
     zk_migration_state: `ZkMigrationState` at the beginning, for Kafka 3.x: 2 if it migrates from ZooKeeper.
     """
 

@@ -1,8 +1,8 @@
 """Pods around a simulated cluster: StatefulSets with OnDelete, budgets, evictions, and a kubelet with its delays.
 
-Called by tests and by the demo, which change images, evict and drain like people, and by `ports`. It decides when a pod
-is replaced, and when its node runs, with the release of the template at the moment when the pod was created. `world`
-simulates the node itself; `statefulsets` defines what images mean.
+It decides when a pod is replaced, and when its node runs. The node runs the release of the template that the pod was
+created from. `world` simulates the node itself; `statefulsets` defines what images mean. Callers change images, evict
+and drain like people do.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from kafkasim.world import World
 _CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
 _ENDED, _OUT_OF_MEMORY = "Error", "OOMKilled"
 _FORGIVEN_MS = 600_000
-"""A container that ran for this long is restarted at once; one that ended earlier waits (CrashLoopBackOff)."""
-_LOOK_MS = 100
-"""Time in ms between two looks whether a process that is being stopped has ended."""
+"""If a container is killed after it ran for this long, it is restarted without a back-off."""
+_POLL_MS = 100
+"""Time in ms between two checks whether a process that is being stopped has ended."""
 
 
 @dataclass(eq=False)
@@ -42,7 +42,8 @@ class _Pod:
     """State of a pod; fields are those of the product's `Pod`, with times in ms.
 
     running: its container runs; its node may run only later, or never.
-    restarts: how often its container has ended: with it, events tell whether they are about the container that runs.
+    restarts: how often its container has ended. A planned event compares it, to find out whether the container that it
+        was planned for still runs.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Pods:
         self._addresses = 0
         for plan in sets:
             for ordinal, node_id in enumerate(plan.nodes):
-                pod = self._made(f"{plan.name}-{ordinal}", plan.image, node_id)
+                pod = self._new_pod(f"{plan.name}-{ordinal}", plan.image, node_id)
                 pod.phase, pod.running, pod.ready = "Running", True, True
                 pod.started_ms = world.now_ms
 
@@ -153,9 +154,9 @@ class Pods:
             return
         for node in self._nodes(pod):
             self.world.stop(node.role, node.id, kill=True)
-        is_first = pod.restarts == 0 or self.world.now_ms - pod.started_ms >= _FORGIVEN_MS
-        self._ended(pod, _OUT_OF_MEMORY, _OUT_OF_MEMORY if is_first else _CRASH_LOOP)
-        wait = self.timing.start if is_first else self.timing.backoff
+        is_forgiven = pod.restarts == 0 or self.world.now_ms - pod.started_ms >= _FORGIVEN_MS
+        self._ended(pod, _OUT_OF_MEMORY, _OUT_OF_MEMORY if is_forgiven else _CRASH_LOOP)
+        wait = self.timing.start if is_forgiven else self.timing.backoff
         self.world.after(wait, partial(self._run, pod))
 
     def names(self) -> list[str]:
@@ -163,7 +164,7 @@ class Pods:
         return sorted(self._pods)
 
     def uid(self, name: str) -> str:
-        """The UID of a pod; empty where it is not there."""
+        """The UID of a pod; empty if there is no such pod."""
         return self._pods[name].uid if name in self._pods else ""
 
     def node_of(self, name: str) -> int:
@@ -174,7 +175,7 @@ class Pods:
     # --- what can be read ---
 
     def reading(self) -> WorkloadsReading:
-        """The reading of a driver."""
+        """StatefulSets, pods and budgets in the form in which the product reads them from Kubernetes."""
         return WorkloadsReading(
             _moment(self.world.now_ms),
             tuple(self._stateful_set(set_) for set_ in self.sets.values()),
@@ -264,12 +265,12 @@ class Pods:
                 self.world.stop(node.role, node.id, kill=True)
             self._await_end(pod, until_ms)
         else:
-            self.world.after(_LOOK_MS, partial(self._await_end, pod, until_ms))
+            self.world.after(_POLL_MS, partial(self._await_end, pod, until_ms))
 
     def _replace(self, pod: _Pod) -> None:
         """Replace a pod by one of the template as Kubernetes has it now."""
         stateful_set = pod.name.rpartition("-")[0]
-        new_pod = self._made(pod.name, self.sets[stateful_set].processed_image, pod.node_id)
+        new_pod = self._new_pod(pod.name, self.sets[stateful_set].processed_image, pod.node_id)
         if pod.name not in self._cordoned:
             self.world.after(self.timing.start, partial(self._run, new_pod))
 
@@ -287,7 +288,9 @@ class Pods:
         self.world.after(boot, partial(self._boot, pod, release, pod.restarts))
 
     def _boot(self, pod: _Pod, release: Release, life: int) -> None:
-        """Start the nodes of a pod. `life`: `restarts` of the pod when this was planned, as below."""
+        """Start the nodes of a pod. `life`: `restarts` of the pod when this event was planned; so in the methods
+        below.
+        """
         if not self._is_there(pod) or not pod.running or pod.terminating or pod.restarts != life:
             return
         if pod.image.endswith(EMPTY):
@@ -328,22 +331,24 @@ class Pods:
         self._crashed(pod)
 
     def _crashed(self, pod: _Pod) -> None:
-        """Note that the container has ended by itself, and start it again after a pause that doubles each time."""
+        """Note that the container has ended by itself, and start it again after a pause that doubles each time, up to
+        `_LONGEST_BACKOFF_MS`.
+        """
         if not self._is_there(pod) or pod.terminating:
             return
         wait = min(self.timing.backoff << min(pod.restarts, 8), _LONGEST_BACKOFF_MS)
         self._ended(pod, _ENDED, _CRASH_LOOP)
         self.world.after(wait, partial(self._run, pod))
 
-    def _ended(self, pod: _Pod, reason: str, waits: str) -> None:
-        """Note that the container has ended. `waits`: reason that Kubernetes gives until its next start."""
-        pod.running, pod.ready, pod.waiting = False, False, waits
+    def _ended(self, pod: _Pod, reason: str, waiting_reason: str) -> None:
+        """Note that the container has ended. `waiting_reason`: the one that Kubernetes shows until its next start."""
+        pod.running, pod.ready, pod.waiting = False, False, waiting_reason
         pod.ended_for, pod.ended_ms = reason, self.world.now_ms
         pod.restarts += 1
 
     # --- pods and their nodes ---
 
-    def _made(self, name: str, image: str, node_id: int) -> _Pod:
+    def _new_pod(self, name: str, image: str, node_id: int) -> _Pod:
         """A new pod with this name, and a new uid and IP address."""
         self._addresses += 1
         ip = f"10.1.{self._addresses >> 8 & 255}.{self._addresses & 255}"
@@ -353,7 +358,7 @@ class Pods:
         return pod
 
     def _is_there(self, pod: _Pod) -> bool:
-        """Tell whether the pod was not replaced."""
+        """Tell whether this pod still exists: True until a new pod has taken its name."""
         return self._pods.get(pod.name) is pod
 
     def _of(self, set_: _Set) -> Iterator[_Pod]:

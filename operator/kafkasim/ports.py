@@ -1,8 +1,8 @@
 """Implements `KafkaPort` and `WorkloadPort` (`core/ports.py`) on a simulated cluster and its pods, in virtual time.
 
-Called by tests that run hundreds of reconciliations a second, such as simulations of crashes. Readings go through the
+Tests run hundreds of reconciliations a second with it, such as simulations of crashes. Readings go through the
 product's own adapter, on connections without bytes (`connection.py`). Changes take the route of the product's router.
-Each call takes a little virtual time, and `sleep` takes virtual time only, so no test ever waits.
+Readings, requests and `sleep` take virtual time only, so that a test does not wait for them.
 """
 
 from __future__ import annotations
@@ -115,14 +115,14 @@ class SimulatedCluster:
         node = self._stop_for_changes()
         if node is None:
             yield NotSent("no way to the active controller")
-        elif reason := self.moved(node, change):
+        elif reason := self.reason_not_to_send(node, change):
             yield NotSent(reason)
         else:
             yield _Prepared(self, node, change)
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        """The verdict of the first node on the route that gives one. A dry run may be sent to several, as it changes
-        nothing. directly: only to the active controller itself, if its address is known.
+        """The verdict of the first node on the route that gives one. A dry run may be sent to several nodes, as it
+        changes nothing. directly: if the address of the active controller is known, send to it only.
         """
         direct = self._route().controller if directly else None
         for node in self._stops() if direct is None else self._reached([direct]):
@@ -153,17 +153,17 @@ class SimulatedCluster:
         direct = self._route().controller
         return next(iter(self._reached([direct]) if direct is not None else self._stops()), None)
 
-    def moved(self, node: Node, change: UpdateFeature) -> str:
-        """Reason not to send the change: the node reports another level than it starts from; else "". The product reads
-        that from ApiVersions of the connection.
+    def reason_not_to_send(self, node: Node, change: UpdateFeature) -> str:
+        """Text with the level that the node reports, if the change does not start from that level; else "". The product
+        reads the level from the ApiVersions response of the connection.
         """
         levels, epoch = self.world.finalized(node)
         # Brokers do not report kraft.version, and -1 means that a controller knows no levels yet.
-        unsaid = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
+        is_unknown = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
         level = levels.get(change.feature, 0)
         return (
             ""
-            if unsaid or level == change.from_level
+            if is_unknown or level == change.from_level
             else f"{change.feature} is at {level}, not at {change.from_level}"
         )
 
@@ -212,7 +212,7 @@ class _Prepared:
 
     def __init__(self, cluster: SimulatedCluster, node: Node, change: UpdateFeature) -> None:
         self._cluster, self._node, self._change = cluster, node, change
-        self._life = node.incarnation
+        self._incarnation = node.incarnation
 
     @property
     def via(self) -> Via:
@@ -222,9 +222,9 @@ class _Prepared:
         """Send the change unless the connection ended, the level moved, or it is withheld, checked in this order as by
         the product.
         """
-        if not self._node.listening or self._node.incarnation != self._life:
+        if not self._node.listening or self._node.incarnation != self._incarnation:
             return NotSent("the connection ended")
-        if reason := self._cluster.moved(self._node, self._change) or withheld():
+        if reason := self._cluster.reason_not_to_send(self._node, self._change) or withheld():
             return NotSent(reason)
         return await self._cluster.update(self._change)
 
@@ -236,7 +236,7 @@ class SimulatedWorkloads:
         self._pods = pods
 
     async def read(self) -> WorkloadsReading | Failure:
-        """The reading of a driver now."""
+        """The pods as they are now."""
         self._pass_time()
         return self._pods.reading()
 

@@ -1,8 +1,8 @@
 """The nodes of a simulated cluster, and the quorum of its controllers: elections and registrations of controllers.
 
 Base class of `world`, which adds what clients and people do. It decides when which leader is elected, when voters
-report to the leader, when controllers register, and when requests are carried out that brokers keep while no controller
-is active.
+report to the leader, and when controllers register. Brokers keep requests while no controller is active; these are
+carried out after the next election.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Quorum(Ledger):
         self._ghosts = frozenset((node.role, node.id) for node in plan.nodes if node.ghost)
         self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
         self._reported_voters = set(self.voters)  # voters that have sent UpdateVoter to this leader, and the leader
-        self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []  # broker, its incarnation, and the request
+        # Of brokers, while no controller is active: (broker, its incarnation, request).
+        self._pending_requests: list[tuple[Node, UUID, Callable[[], object]]] = []
 
     # --- who there is ---
 
@@ -76,8 +77,10 @@ class Quorum(Ledger):
     # --- elections ---
 
     def keep(self, at: Node, request: Callable[[], object]) -> None:
-        """Keep a request of a broker while no controller is active, also when its client has given up."""
-        self._kept.append((at, at.incarnation, request))
+        """Keep a request that a broker must forward when a controller is active again, even if its client has given up
+        by then. The request is dropped if the broker's process ends before.
+        """
+        self._pending_requests.append((at, at.incarnation, request))
 
     def _quorum_changed(self) -> None:
         running = [v for v in self.voters if self.nodes[Role.CONTROLLER, v].running]
@@ -89,6 +92,9 @@ class Quorum(Ledger):
             self.after(ELECTION_MS, self._elect)
 
     def _elect(self) -> None:
+        """Elect one of the running voters at random, if there is no leader and a majority runs. Then pending requests
+        of brokers are carried out.
+        """
         running = [node for node in self.voting() if node.running]
         if self.active is not None or len(running) < majority_of(len(self.voters)):
             return
@@ -99,7 +105,7 @@ class Quorum(Ledger):
         self._reported_voters = {self.active}
         for voter in running:
             self._report_soon(voter.id)
-        requests, self._kept = self._kept, []
+        requests, self._pending_requests = self._pending_requests, []
         for broker, incarnation, request in requests:
             if broker.running and broker.incarnation == incarnation:
                 request()

@@ -1,7 +1,7 @@
 """Makes the records of a simulated cluster: registrations, levels, control records of the quorum, and snapshots.
 
-Called by `world`, `quorum` and `brokers`, which decide when; fleets and the migration driver use the state of a
-migration. Record versions follow `MetadataVersion.java`; a field that a version does not have is left out.
+Its callers decide when a record is written. Record versions follow `MetadataVersion.java`; a field that a version does
+not have is left out.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def controller(node: Node) -> Write:
 
 
 def leader_change(leader: int, voters: Sequence[Node], granting: Sequence[Node], *, dynamic: bool) -> Write:
-    """The first record of an epoch: its leader, the voters, and those of them that voted for it."""
+    """The first record of an epoch: its leader, the voters, and the voters that voted for this leader."""
 
     def voter(node: Node) -> dict[str, Any]:
         return {"voterId": node.id} | ({"voterDirectoryId": node.directory} if dynamic else {})

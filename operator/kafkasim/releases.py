@@ -81,7 +81,7 @@ def _but(apis: Apis, changes: str, without: tuple[int, ...] = ()) -> dict[int, V
 _CONTROLLER_41 = _but(_CONTROLLER_42, "80:0-0")
 _BROKER_41 = _but(_BROKER_42, "2:1-10 8:2-9 9:1-9 27:1-1 78:1-1 79:1-1 80:0-0 85:0-0 87:0-0 90:0-0", without=(88, 89))
 _CONTROLLER_40 = _but(_CONTROLLER_41, "1:4-17 45:0-0 52:0-2")
-# Share groups (76 to 79, 83 to 87) and streams groups (88, 89) are early access in 4.0 and not offered.
+# 4.0 does not offer the APIs of share groups (76 to 79, 83 to 87, 90 to 92), which are early access there.
 _BROKER_40 = _but(
     _BROKER_41,
     "0:0-12 1:4-17 45:0-0 66:0-1 74:0-0",

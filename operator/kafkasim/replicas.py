@@ -1,11 +1,11 @@
 """Makes the records about topics and partitions: when a broker leaves, returns or has caught up, and for reassignments.
 
-Called by `brokers`, which decides when, and by `world` for actions of people. Each function takes partitions and
-returns records; it writes nothing, and does not depend on time.
+Called by `brokers`, which decides when, and by `world` for actions of people. The functions return records; they write
+nothing, and do not depend on time.
 
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` and `PartitionChangeBuilder`: a broker in controlled
-shutdown, or fenced, leaves every ISR without a look at min.insync.replicas; the last one of an ISR stays in it, and
-leads no more. Eligible leader replicas (KIP-966) are not simulated.
+shutdown, or fenced, is removed from every ISR, whatever min.insync.replicas is. The last broker of an ISR stays in it,
+but no longer leads. Eligible leader replicas (KIP-966) are not simulated.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def _config(kind: int, name: str, value: int | None) -> Write:
 def without(
     partitions: Iterable[TopicPartition], broker: int, alive: Collection[int], metadata_version: int
 ) -> list[Write]:
-    """Changes that remove the broker from every ISR, and elect other leaders. `alive`: brokers that may lead."""
+    """Changes that remove the broker from every ISR, unless it is the last one there, and elect other leaders. `alive`:
+    brokers that may lead.
+    """
     writes = []
     for partition in partitions:
         state = partition.state
@@ -162,7 +164,9 @@ def in_sync(partitions: Iterable[TopicPartition], broker: int, metadata_version:
 
 
 def fallen_behind(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
-    """Changes that remove the broker from the ISR of these partitions, except those that it leads."""
+    """Changes that remove the broker from the ISR of these partitions, except those that have no leader or that it
+    leads.
+    """
     return [
         _change(partition, {"isr": remaining}, metadata_version)
         for partition in partitions

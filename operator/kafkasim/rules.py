@@ -1,8 +1,8 @@
 """Judges UpdateFeatures like the active controller of each release: the same checks, order and messages.
 
-Called by `world` for every request, also with validateOnly. It writes nothing: a `Verdict` has the response, and the
-records to be written. 3.9 judges each feature by itself and applies the valid ones (per-feature results, sorted by
-name); 4.x applies all or nothing, and names the first failure.
+`world` calls `judge` for every UpdateFeatures request, also with validateOnly. It writes nothing: a `Verdict` has the
+response, and the records to be written. 3.9 judges each feature by itself and applies the valid ones (a result for each
+feature, sorted by name); 4.x applies all or nothing, and names the first failure.
 
 Source: `FeatureControlManager.java` and `QuorumController.java` of 3.9 and 4.2, checked against recorded answers of
 real nodes (tests/golden/transcripts).
@@ -72,10 +72,10 @@ class FeatureResult(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The answer, and what to write if the request is not validateOnly.
+    """The answer, and the records to write if the request is not validateOnly.
 
-    `levels`: feature records in order. `kraft_version`: the level to raise the quorum to, which happens even when the
-    rest of the request fails (4.1 and later); None for no change.
+    `levels`: feature records in order. `kraft_version`: the level to raise the quorum to, which happens even if a later
+    update of the request fails (4.1 and later); None for no change.
     """
 
     error_code: int = NONE

@@ -1,7 +1,7 @@
-"""Settings of simulated nodes, for DescribeConfigs: `min.insync.replicas`, the interval of metadata snapshots, and the
-properties of a node that was started with a file (`Node.file`).
+"""Settings of simulated nodes, for DescribeConfigs.
 
-Called by `answers.topics`.
+A node has the settings in `NAMES`. One that was started with a file of properties (`Node.file`) has those in `DEFAULTS`
+and `SECRETS`, too: with the value in the file, or else the default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkasim.node import Node
 from kafkasim.world import World
 
 NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, PROCESS_ROLES, AUTHORIZER)
-"""Settings that every node tells, also one that was started without a file."""
+"""Settings that every node reports, also one that was started without a file."""
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DEFAULTS: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None, "authorizer.class.name": "", "auto.leader.rebalance.enable": "true",
@@ -43,7 +43,7 @@ DEFAULTS: Mapping[str, str | None] = {
 }  # fmt: skip
 """Defaults of a node of Kafka 3.9, for settings that its file does not have."""
 SECRETS = ("delegation.token.master.key", "delegation.token.secret.key", "password.encoder.secret")
-"""Settings whose values a node does not tell."""
+"""Settings whose values a node does not report."""
 
 
 def names_of(node: Node) -> Iterable[str]:

@@ -2,9 +2,9 @@
 
 Called by `pods`, which runs them, and by tests and the walkthrough, which plan a world and its pods together.
 
-An image is a name and a tag. The tag is a Kafka release; with any other tag the process ends at once, again and again.
-With a tag that ends in "-leaky" it ends after a while, again and again; with "-empty" it formats a new disk whenever it
-starts.
+An image is a name and a tag. The tag is a Kafka release; with any other tag the process ends soon after each start. If
+the tag ends in "-leaky" ("4.2.0-leaky"), the process ends after a longer while; if it ends in "-empty", the process
+formats a new disk whenever it starts.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class PodTiming(Struct, frozen=True):
     boot_broker, boot_controller: from then on until the node begins to work.
     ready: from then on until the probe succeeds.
     crash: from the start of a container until a process that cannot run ends.
-    leak: from the begin of work until a process that leaks memory ends.
+    leak: from the beginning of its work until a process that leaks memory ends.
     backoff: from the first crash until the next start; it doubles with each further one.
-    registration: from the begin of work until a broker that is refused ends.
+    registration: from the beginning of its work until a broker that is refused ends.
     grace: from the request to stop until the kill.
     update: until Kubernetes has seen a changed StatefulSet.
     """
@@ -53,8 +53,8 @@ class PodTiming(Struct, frozen=True):
 
 
 class SetPlan(Struct, frozen=True):
-    """A StatefulSet. `nodes`: ids by ordinal; each is a broker, a controller or both. `role`: the list of a document
-    that names it, brokers or controllers.
+    """A StatefulSet. `nodes`: ids by ordinal; each is a broker, a controller or both. `role`: "brokers" or
+    "controllers", the list of a KafkaFeatures document that names the StatefulSet.
     """
 
     name: str

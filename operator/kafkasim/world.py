@@ -2,7 +2,7 @@
 
 It carries out requests of clients, and what people do to nodes and partitions. `ledger` has log and time, `quorum`
 elections, `brokers` the lifecycle of brokers. There is no I/O; time comes through `advance` and requests, randomness
-from the given `Random`, so equal plans, seeds and calls give equal bytes. Called by the wire server and by tests.
+from the given `Random`, so equal plans, seeds and calls give equal bytes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from kraftlog.schema import table
 if TYPE_CHECKING:  # numpy, which a world without topics does without
     from kraftlog.partitions import Partitions
 
-RESTART_MS = 800  # a stopped node that is started again with other binaries
+RESTART_MS = 800  # from the end of a node to its start with other binaries
 REGISTER_MS = 50  # until a controller that was unregistered registers again
 CATCH_UP_MS = 500  # until a started controller has read the metadata log
-RUNS_FOR_MS = 3_600_000  # uptime of every node when a world begins
+RUNS_FOR_MS = 3_600_000  # age of the cluster when a world begins
 MIGRATION = 8  # metadata.version 3.4-IV0: the log of a 3.x cluster says how far it is from ZooKeeper, KIP-866
 TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
 
@@ -89,8 +89,8 @@ class World(Quorum):
         return dict(finalized(self.image, node.release)), self.features_epoch(node)
 
     def features_epoch(self, node: Node) -> int:
-        """The epoch of its features that a node reports: a controller where a level moved last, a broker the newest
-        offset it holds.
+        """FinalizedFeaturesEpoch as this node reports it: a controller reports the newest offset at the last change of
+        a level, or at its start if that was later; a broker reports the newest offset that it has.
         """
         return node.features_epoch if node.role is Role.CONTROLLER else self._image.offset - 1
 
@@ -122,7 +122,7 @@ class World(Quorum):
         return voters, observers
 
     def partitions(self) -> list[TopicPartition]:
-        """Every partition, by topic and number, by the log with its uncommitted end."""
+        """Every partition, sorted by topic and number, as the log defines it, uncommitted records included."""
         partitions = self._leader_image.partitioned
         if not partitions:
             return []
@@ -171,7 +171,7 @@ class World(Quorum):
         ]
 
     def unregister_broker(self, at: Node, broker_id: int) -> ControllerAnswer:
-        """UnregisterBroker as sent to this node."""
+        """UnregisterBroker as sent to this node. Raises NoActiveControllerError where a broker would keep it."""
         leader, refused = self._route(at)
         if leader is None:
             return refused
@@ -182,8 +182,8 @@ class World(Quorum):
         return ControllerAnswer(Verdict(error_message=""), self.log.end_offset)
 
     def unregister_controller(self, at: Node, controller_id: int) -> ControllerAnswer:
-        """UnregisterController as sent to this node (KIP-1312, Kafka 4.4). Kafka unregisters voters and running ones,
-        too.
+        """UnregisterController as sent to this node (KIP-1312, Kafka 4.4). Kafka unregisters voters and running
+        controllers, too. Raises NoActiveControllerError where a broker would keep the request.
         """
         leader, refused = self._route(at)
         if leader is None:
@@ -261,7 +261,7 @@ class World(Quorum):
         node.running, node.refused, node.started_ms = True, False, self.now_ms
         node.incarnation, node.request_log_level = self._uuid(), CONFIGURED_LEVEL
         if role is Role.BROKER:
-            node.let_in = False
+            node.has_joined = False
             self._brokers.register(node)
             return
         node.caught_up_ms = self.now_ms + CATCH_UP_MS
@@ -303,7 +303,7 @@ class World(Quorum):
         )
 
     def fall_behind(self, broker_id: int, *, for_ms: int) -> None:
-        """Let the replicas of a broker be too slow: they leave the ISRs, and return after `for_ms`."""
+        """Let the replicas of a broker that are not leaders be too slow: they leave the ISRs, for `for_ms`."""
         hosted = self._brokers.hosted(broker_id)
         if self.active is not None and (dropped := replicas.fallen_behind(hosted, broker_id, self.metadata_version)):
             self.append(dropped)

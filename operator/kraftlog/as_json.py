@@ -1,9 +1,8 @@
 """Writes decoded records as JSON text, with Kafka's field names, and uuids and bytes as `kafka-dump-log.sh` prints
 them.
 
-Called wherever a record is shown or stored. It leaves out secrets unless the caller asks for them. Of an unknown tag it
-writes the number and the size. The text is ASCII, but may contain any name that a client chose: callers that put it
-into HTML or a table must escape it.
+It leaves out secrets unless the caller asks for them. Of an unknown tag it writes the number and the size. The text is
+ASCII, but may contain any name that a client chose: callers that put it into HTML or a table must escape it.
 """
 
 from __future__ import annotations

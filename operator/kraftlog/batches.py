@@ -196,8 +196,8 @@ class Batch:
         return inflate(self.data[HEADER_SIZE:], self.codec)
 
     def records(self) -> Iterator[Record]:
-        """The records in order. Raises MalformedError at the first one that does not follow the layout, after those
-        before it.
+        """The records in order. Raises MalformedError at the first one that does not follow the layout; the records
+        before it are yielded.
         """
         section = self.record_section()
         position = 0

@@ -66,7 +66,7 @@ class Clients:
 
 
 class ClientState:
-    """Mutable state of rights, quotas and credentials, to which records are applied."""
+    """Mutable state of the section, to which records are applied."""
 
     __slots__ = ("credentials", "next_producer_id", "quotas", "rights", "tokens")
 
@@ -95,11 +95,13 @@ class ClientState:
         self.rights.put(data["id"], Right(*grantee, data["resourceType"], data["resourceName"], data["patternType"]))
 
     def grant_without_id(self, data: Data) -> None:
-        """Refuse ACCESS_CONTROL_RECORD, which Kafka 3.0 to 3.4 define but never write."""
+        """Raise ContradictionError for ACCESS_CONTROL_RECORD, which Kafka 3.0 to 3.4 define but never write."""
         raise ContradictionError(f"an entry without an id, for {data['principal']}")
 
     def revoke(self, data: Data) -> None:
-        """Apply REMOVE_ACCESS_CONTROL_ENTRY_RECORD; for a missing entry Kafka throws (`AclsDelta`)."""
+        """Apply REMOVE_ACCESS_CONTROL_ENTRY_RECORD. Raises ContradictionError for a missing entry, at which Kafka
+        throws (`AclsDelta`).
+        """
         if self.rights.get(data["id"]) is None:
             raise ContradictionError(f"no entry has the id {data['id']}")
         self.rights.drop(data["id"])

@@ -68,7 +68,7 @@ class ConfigState:
         return self.values.weight + self.credentials.weight + self.topics.weight
 
     def view(self) -> Configs:
-        """An immutable view of the present state; later writes do not show."""
+        """An immutable view of the current state; later changes have no effect on it."""
         return Configs(self.values.view(), self.credentials.view())
 
     def topic(self, data: Data) -> None:
@@ -76,7 +76,9 @@ class ConfigState:
         self.topics.put(data["topicId"].bytes, data["name"])
 
     def drop_topic(self, data: Data) -> str:
-        """Apply REMOVE_TOPIC_RECORD if the section of partitions is not kept. Returns the name of the topic."""
+        """Apply REMOVE_TOPIC_RECORD if the section of partitions is not kept. Returns the name of the topic. Raises
+        ContradictionError for an unknown topic.
+        """
         name = self.topics.get(data["topicId"].bytes)
         if name is None:
             raise ContradictionError("a topic that is not there")

@@ -1,9 +1,9 @@
 """Finds the positions at which the records of a section begin.
 
-Called by `image_builder`, before `frames`. The position of a record is only known from the length of the record before
-it, and following a million lengths one by one in Python is slow. So a large section is followed from many positions at
-once with numpy: positions whose bytes look like the beginning of a record. These are guesses: a chain of records from a
-guess counts only if the chain before it ends exactly there. Parts between are followed one by one.
+The position of a record is only known from the length of the record before it, and following a million lengths one by
+one in Python is slow. So a large section is followed from many positions at once with numpy: positions whose bytes look
+like the beginning of a record. These are guesses: a chain of records from a guess counts only if the chain before it
+ends exactly there. Parts between are followed one by one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _SIZES = _sizes()
 
 
 def edges(data: memoryview, count: int) -> Positions | None:
-    """Positions at which the `count` records of a section begin, and its end; None if there are more than `_MOST`.
+    """Positions at which the `count` records of a section begin, and its end. None if there are more than `_MOST`
+    records, or more than the bytes of the section can hold.
 
     Raises MalformedError if the records do not end with the section.
     """
@@ -53,6 +54,7 @@ def edges(data: memoryview, count: int) -> Positions | None:
 
 
 def _starts(data: memoryview, count: int, limit: int) -> Positions:
+    """The edges of `count` records: the first ones by a walk, then those that guesses have found, and walks between."""
     first, position = _walk(data, 0, limit, _SAMPLE if count > _SAMPLE * _LANE else count)
     starts, remaining = [np.array(first, dtype=np.int64)], count - len(first)
     for lane in _lanes(data, first, position, count) if remaining else ():

@@ -1,6 +1,6 @@
 """Writes record batches in the form in which Kafka writes them, uncompressed or with gzip.
 
-Called by the simulator, by tests, and by `restored`, which cuts a batch at an offset. `batches` reads them.
+`batches` reads them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def encode_batch(
     base_sequence: int = -1,
 ) -> bytes:
     """Make a batch of at least one record, with ascending offsets. Values that are not given are taken from the
-    records. `attributes` choose the codec: none or gzip.
+    records. `attributes` choose the codec: none or gzip. Raises ValueError without records, or for another codec.
     """
     if not records:
         raise ValueError("a batch holds at least one record")

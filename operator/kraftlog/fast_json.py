@@ -1,4 +1,4 @@
-"""The data of usual records as JSON text, encoded by msgspec: the text of `as_json`, to the byte.
+"""Encodes the data of usual records as JSON text with msgspec; the text is exactly that of `as_json`.
 
 It decides how uuids and floating-point numbers are passed to msgspec, which has formats of its own for both, and which
 records are not encoded here: those with text beyond printable ASCII, which msgspec does not escape, and those with an

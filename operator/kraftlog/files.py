@@ -2,8 +2,7 @@
 
 The directory `__cluster_metadata-0` has segments (`00000000000000000000.log`: the offset of the first record) and
 snapshots (`00000000000000000442-0000000009.checkpoint`: end offset and epoch). It also has indexes, unfinished
-snapshots and files to be deleted (`Snapshots.java`), which are not part of the log. Called by all readers of
-directories.
+snapshots and files to be deleted (`Snapshots.java`), which are not part of the log.
 """
 
 from __future__ import annotations
@@ -79,7 +78,9 @@ def in_order(names: Iterable[str]) -> tuple[list[Snapshot], list[Segment]]:
 
 
 def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
-    """The files for the newest image: the last snapshot, if there is one, and the segments after it."""
+    """The files for the newest image: the last snapshot, and the segments from the one in which it ends on. Without a
+    snapshot: all segments.
+    """
     snapshots, segments = in_order(names)
     snapshot = snapshots[-1] if snapshots else None
     bases = (segment.base_offset for segment in segments)

@@ -1,8 +1,8 @@
 """Finds the type and the position of the value of every record in a section, as numpy arrays.
 
-Called by `image_builder` for readers that asked for partitions, with large batches, after `edges` found where records
-begin. The bytes before a value (lengths and deltas) are equal in most records of a section, so they are compared with
-those of a sample, eight bytes at a time, instead of being parsed. Values are not read here.
+For readers that asked for partitions, with large batches, after `edges` found where records begin. The bytes before a
+value (lengths and deltas) are equal in most records of a section, so they are compared with those of a sample, eight
+bytes at a time, instead of being parsed. Values are not read here.
 """
 
 from __future__ import annotations

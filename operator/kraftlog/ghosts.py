@@ -1,7 +1,7 @@
 """Judges which registrations may be ghosts, that is, registrations of nodes that no longer exist.
 
 A log shows which nodes are registered, not which run. So the result is a suspicion, about a controller that is not a
-voter, or a broker that has been fenced for a long time. Called by readers of logs, which also make the messages.
+voter, or a broker that has been fenced for a long time. Callers make the messages.
 """
 
 from __future__ import annotations

@@ -63,7 +63,9 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class FencingChange:
-    """A broker was fenced or unfenced; None: neither. stopping: it began its controlled shutdown."""
+    """A change of a broker. fenced: True if it was fenced, False if unfenced, None if neither. stopping: it began its
+    controlled shutdown.
+    """
 
     node_id: int
     fenced: bool | None
@@ -216,6 +218,7 @@ class HistoryReader:
             yield Event(offset, batch.max_timestamp, change, offset, batch.max_timestamp, self._after_gap)
 
     def _record(self, batch: Batch, key: bytes | None, value: bytes | None, offset: int, at: int) -> Iterator[Event]:
+        """The events that take effect with a record, or one for a record that is not understood. `at`: in ms."""
         if batch.is_control:
             content = decode_control(key, value)
         # A record of a type that no release has may have changed anything: it becomes NotUnderstood below.

@@ -1,8 +1,9 @@
 """The image: the state of a cluster at one offset of its metadata log, in sections such as registrations and features.
 
 This module has the values only; `replay.Replay` makes them. An image is immutable and exact: it contains the effects of
-every record below its offset, and of no other. If `unreadable` is above 0, records below the offset could not be
-understood: decisions must treat whatever they may have changed as unknown. An image can be pickled.
+every record below its offset, and of no other. The records of a metadata transaction that is still open have no effect
+yet. If `unreadable` is above 0, records below the offset could not be understood: decisions must treat whatever these
+may have changed as unknown. An image can be pickled.
 
 Reading a section that was not requested raises `SectionNotRead`, so that it cannot be mistaken for an empty one.
 """
@@ -120,12 +121,13 @@ MOST_MOVES = 16
 
 @dataclass(frozen=True, slots=True)
 class FormerLevels:
-    """Levels above 0 that were finalized once and are no longer.
+    """Levels above 0 that were finalized once and are no longer, and the latest changes of levels.
 
     dropped: (feature, level) -> time in ms at which the feature last left that level. Complete from `since_offset` on.
     since_offset, since_ms: end of the snapshot that was read first, and time of its last record; 0 and -1 if the log
         was read from its beginning.
-    moves: feature -> its changes since `since_offset`, with kraft.version and level 0; the newest `MOST_MOVES` of each.
+    moves: feature -> its changes since `since_offset`, also of kraft.version, and to level 0; the newest `MOST_MOVES`
+        of each.
     """
 
     dropped: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -194,7 +196,7 @@ class ZkMigrationState(enum.IntEnum):
 
     @classmethod
     def of(cls, code: int) -> ZkMigrationState | None:
-        """The state with this code; None if no release defines it."""
+        """The state with this code; None for a code that no release writes."""
         return next((state for state in cls if state == code), None)
 
 
@@ -208,7 +210,7 @@ def is_under_way(code: int | None) -> bool | None:
     """True if a migration from ZooKeeper has begun and is not over. `code`: of the last record of its state, None if
     there is none.
 
-    Returns None for a code that no release defines.
+    Returns None for a code that no release writes.
     """
     if code is None:
         return False
@@ -293,7 +295,7 @@ class Image:
 
     @property
     def former_levels(self) -> FormerLevels:
-        """Levels that were finalized once and are no longer, without those of kraft.version."""
+        """Levels that were finalized once and are no longer, and the latest changes."""
         return _read(self.finalized, Section.FEATURES).former
 
     @property
@@ -323,7 +325,7 @@ class Image:
 
     @property
     def is_migrating(self) -> bool | None:
-        """True if a migration from ZooKeeper has begun and is not over; None: no release defines its state."""
+        """True if a migration from ZooKeeper has begun and is not over; None for a code that no release writes."""
         return is_under_way(self.zk_migration_state)
 
     @property

@@ -74,7 +74,7 @@ class Judge:
         self._known.clear()
 
     def end_snapshot(self) -> Judge:
-        """This judge, for the records of the log after this complete snapshot."""
+        """Continue with the records of the log after the snapshot, which must be complete. Returns this judge."""
         self._in_snapshot = False
         return self
 
@@ -99,6 +99,7 @@ class Judge:
     # --- transactions
 
     def _mark(self, key: int, offset: int) -> None:
+        """Judge and apply a Begin, End or Abort of a transaction."""
         if self._in_snapshot:
             raise _Refusal(checks.IN_SNAPSHOT, "in a snapshot")
         memory = self._known

@@ -4,8 +4,8 @@
 
 It decides at which offsets the state is known, and uses a `Judge` there. A log that begins at offset 0 is known from
 there; after a gap, damage or an undecoded record nothing is known up to the end of the next complete snapshot. A
-snapshot is judged by itself, since Kafka may begin with it. All commands about logs use this module, so that they
-report the same records. It opens no file itself; `opened` returns the bytes of a file, which are read in pieces.
+snapshot is judged by itself, since Kafka may begin with it. It opens no file itself; `opened` returns the bytes of a
+file, which are read in pieces.
 """
 
 from __future__ import annotations

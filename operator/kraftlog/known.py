@@ -45,15 +45,15 @@ class JudgeMemory:
         self.entries: Table = {}  # content of ACLs, by id
         self.contents: Table = {}  # by content, for all ACLs that exist, whatever their ids
         self.credentials: Table = {}
-        self.numbers: Table = {}  # single values, by name: the next producer id, the offset of the open transaction
+        self.numbers: Table = {}  # single values, by api key: the next producer id, the offset of the open transaction
 
     def get(self, table: Table, key: object) -> Any:
-        """The value; None if there is none, UNKNOWN if that is unknown."""
+        """The value; None if it does not exist, UNKNOWN if earlier records are missing and no later one has set it."""
         value = table.get(key, UNKNOWN)
         return None if value is UNKNOWN and self.is_complete else value
 
     def put(self, table: Table, key: object, value: object) -> None:
-        """Set a value. Raises TooLargeError where there are more than any cluster has."""
+        """Set a value. Raises TooLargeError if there are more than `MAX_KNOWN` values then."""
         previous = table.get(key, UNKNOWN)
         if self._undo is not None:
             self._undo.append((table, key, previous))
@@ -92,7 +92,7 @@ class JudgeMemory:
         self._undo = None
 
     def abort(self) -> bool:
-        """Undo the changes of the transaction; False if they are unknown."""
+        """Undo the changes of the transaction. False if its Begin is missing, so that its changes are not known."""
         undo, self._undo = self._undo, None
         for table, key, previous in reversed(undo or ()):
             self._count += (previous is not UNKNOWN) - (key in table)

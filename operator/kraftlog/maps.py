@@ -1,6 +1,6 @@
 """Persistent mappings for images: `VersionedMap` can be changed, and gives an immutable `FrozenMap` at any time.
 
-Used by the states of sections (`state`, `topics`, `partition_state`, `clients`, `configs`). Both keep their keys in
+Both keep their keys in
 buckets of up to about a thousand keys, and share them (copy on write): a change copies one bucket and the list of
 buckets, never the whole mapping. So a change among a million keys costs as much as among a thousand, and an image that
 was returned does not change.
@@ -108,7 +108,7 @@ class VersionedMap(Generic[K, V]):
         self.weight = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Keys are put anew: hashes of strings, and so their buckets, differ between processes.
+        # Keys are put again: hashes of strings, and so their buckets, differ between processes.
         return VersionedMap, (self._weigh,), dict(self.view())
 
     def __setstate__(self, items: Mapping[K, V]) -> None:

@@ -15,12 +15,16 @@ from kraftlog.strips import Moment
 Data = Mapping[str, Any]
 
 MAX_CHANGES = 10_000
-"""Most states that are kept, the latest ones, and of modes at least as many: ten for each of a thousand nodes."""
+"""Most states that are kept: the latest ones. Of changes of modes, up to twice as many are kept. The number is that of
+ten changes for each of a thousand nodes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeChange:
-    """From this record on a broker runs in KRaft mode, or in ZooKeeper mode with the flag. None: it is unregistered."""
+    """A change of a broker's mode. in_kraft: True if it runs in KRaft mode from this record on, False if in ZooKeeper
+    mode with the flag, None if it is unregistered.
+    """
 
     node_id: int
     in_kraft: bool | None

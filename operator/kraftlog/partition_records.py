@@ -1,7 +1,6 @@
 """Kafka's constants in records of partitions and of min.insync.replicas, and fields that a change leaves as they are.
 
-Used by everything that applies or shows such records: the state of partitions (`partition_state`), times without an
-in-sync replica (`strips`), columns of Arrow (`arrow`), and the pipeline. Needs no numpy.
+For everything that applies or shows such records. Needs no numpy.
 """
 
 from __future__ import annotations

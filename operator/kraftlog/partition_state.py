@@ -68,7 +68,7 @@ class PartitionState:
         return sum(each.weight for each in maps) + columns + self._index.weight + _ELIGIBLE * len(self._eligible)
 
     def view(self) -> Partitions:
-        """An immutable view of the present state; later writes do not show."""
+        """An immutable view of the current state; later changes have no effect on it."""
         self._sort()
         chunks = (chunk for table in self._tables.values() for chunk in table.view())
         configured = MinInsyncReplicas(self._of_topics.view(), self._brokers.view(), self._cluster)
@@ -80,7 +80,7 @@ class PartitionState:
         self.topics.put(data["topicId"].bytes, data["name"])
 
     def remove_topic(self, data: Data) -> str:
-        """Remove a topic with its partitions and configs. Returns its name."""
+        """Remove a topic with its partitions and its min.insync.replicas. Returns its name."""
         number = self._topic(data)
         self._sort()
         for key in self._index.keys_of(number):

@@ -1,8 +1,8 @@
-"""Tables with the rows of partitions, and an index to find them; used by `partition_state`.
+"""Tables with the rows of partitions, and an index to find them, for `partition_state`.
 
 A table has the rows with one number of replicas, in chunks. A chunk that an image shares is copied before it is written
 to. The index maps a key (topic and partition in one number) to a location (table and row in one number). It consists of
-a sorted array, and of a dict with the keys that were added since it was sorted.
+a sorted array, a dict with keys that were added since it was sorted, and whole blocks of keys that `sort` adds.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Partitions:
     __hash__ = None  # type: ignore[assignment]  # arrays are not hashable
 
     def rows(self) -> Iterator[tuple[str, int, Partition]]:
-        """Each partition with the name of its topic and its number. For people and tests: a second for 100,000."""
+        """Each partition with the name of its topic and its number. Slow: a second for 100,000 partitions."""
         for chunk in self.chunks:
             for row in range(len(chunk.topic)):
                 yield self.topics[int(chunk.topic[row])].name, int(chunk.partition[row]), partition_at(chunk, row)

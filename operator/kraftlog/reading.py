@@ -1,8 +1,8 @@
 """Reads a segment or snapshot to its last byte: every record, every damage, and an account of all bytes.
 
-Called by commands and pipelines that show or store all records. A record is decoded, or kept as bytes if its type is
-unknown; anything else is damage. `account` shows whether anything was left out. It raises nothing because of the bytes,
-opens no file, and holds one batch at a time.
+For commands and pipelines that show or store all records. A record is decoded, or kept as bytes if its type or version
+is unknown; anything else is damage. `account` shows whether anything was left out. It raises nothing because of the
+bytes, opens no file, and holds one batch, or one run of batches, at a time.
 
 The account must balance: the bytes of batch headers, decoded records, kept records and damage add up to the size of the
 file; and decoded, kept and damaged records add up to the number of records in the headers of batches.
@@ -106,8 +106,9 @@ class Account:
 class Reading:
     """The records and damage of one file, in order. Iterate it once; the account is complete at the end.
 
-    For callers with several files, to find gaps between them: begin_offset: of the first batch. end_offset: after the
-    last batch. first, last: types of the first and last record; "" if not decoded. None if there are no records.
+    For callers with several files, to find gaps between them: begin_offset: of the batch at the beginning of the file;
+    None if none begins there. end_offset: after the last batch. first, last: types of the first and last record; "" if
+    not decoded, None if there are no records.
     """
 
     def __init__(self, data: Buffer | Pieces) -> None:

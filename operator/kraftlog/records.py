@@ -3,7 +3,7 @@
 A value becomes `Decoded`; or `Raw`, if its type or version is unknown; or `Unreadable`, if it contradicts its layout.
 None of them is an exception: the caller decides. `encode` writes all three: a decoded record in Kafka's form, with the
 shortest varints, the others byte for byte. Bytes after a body make it unreadable, as in Kafka
-(`AbstractApiMessageSerde.java`). Called by all readers of records.
+(`AbstractApiMessageSerde.java`).
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ def _body(readers: Readers, version: int, value: bytes, position: int) -> tuple[
 
 
 def encode(record: Decoded | Raw | Unreadable) -> bytes:
-    """Encode a decoded, raw or unreadable record to the bytes it came from.
+    """The bytes of a value: of a decoded record as Kafka writes it, of a raw or unreadable one as they were read.
 
-    ValueError for data that does not fit the type, naming the field.
+    Raises ValueError, which names the field, for data that does not fit the type.
     """
     if not isinstance(record, Decoded):
         return record.value
@@ -225,7 +225,7 @@ def kafka_uuid(value: uuid.UUID) -> str:
 
 
 def parse_kafka_uuid(text: str) -> uuid.UUID:
-    """The uuid behind such a text; ValueError if it is none."""
+    """The uuid that `kafka_uuid` writes as this text. Raises ValueError for any other text."""
     return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 

@@ -3,7 +3,7 @@
 It decides which values are secret: of a SCRAM credential everything that helps to guess the password; of a config the
 value, unless Kafka defines the config with a type other than password (`KafkaConfigSchema.isSensitive`; an undefined
 config may be the password of a plugin). Delegation tokens have no secret in a log: nodes derive the HMAC from the id.
-Called with decoded records only. Bytes of other records must not be shown, since they may hold secrets.
+Only decoded records can be redacted. Bytes of other records must not be shown, since they may hold secrets.
 """
 
 from __future__ import annotations

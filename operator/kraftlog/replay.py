@@ -43,11 +43,11 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 
 
 class Replay(ImageBuilder):
-    """Applies a log in order, and returns its image at any time. It begins empty at offset 0; not thread-safe.
+    """Applies a log in order, and returns its image at any time. It begins empty; not thread-safe.
 
     sections: those that its images have; by default all but partitions, clients and configs. Records of other sections
-    are counted and skipped. limit: most bytes of `weight`; None: no limit. at: the offset at which to begin, if earlier
-    records are not needed.
+    are counted and skipped. limit: most bytes of `weight`; None: no limit. at: the offset at which to begin; above 0 if
+    earlier records are not needed.
     """
 
     __slots__ = ()

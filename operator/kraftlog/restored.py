@@ -1,12 +1,12 @@
-"""Restores the image at an offset from the files of a log: from the last complete snapshot before it, and the log
-after.
+"""Restores the image at an offset from the files of a log: from the last complete snapshot up to that offset, and the
+records of the log after it.
 
-    found = image_at(names, opened, at=442)
+    restored = image_at(names, opened, at=442)
 
-Called by commands with the files of a node. It decides which snapshot to begin with, and guarantees an exact image:
-with every record below the offset, and no other, even if the offset is within a batch. A gap, damage, or an earlier end
-of the log raises `StateUnknown`. `opened` returns the bytes of a file, which are read in pieces. A snapshot without its
-footer is incomplete, and is left out, with the reason.
+It decides which snapshot to begin with, and guarantees an exact image: with every record below the offset, and no
+other, even if the offset is within a batch. A gap, damage, or an earlier end of the log raises `StateUnknown`. If no
+offset is given, the image ends there instead. `opened` returns the bytes of a file, which are read in pieces. A
+snapshot without its footer is incomplete, and is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class Restored:
     """An image that is exact at its offset, and its sources.
 
     made_of: the files used, in order. left_out: incomplete snapshots, each with the reason. stop_reason: the reason if
-    it ends before the end of the log; always empty if an offset was requested. impossible: for callers that add the
-    records at which Kafka would throw (`judged`), each with its file, without one that is the `stop_reason`.
+    it ends before the end of the log; always empty if an offset was requested. impossible: the records at which Kafka
+    would throw (`judged`), each with its file, except one that is the `stop_reason` already; `image_at` leaves it
+    empty, callers add them.
     """
 
     image: Image
@@ -58,7 +59,7 @@ class Restored:
 class StateUnknown(KraftLogError):
     """The state at this offset cannot be restored from these files.
 
-    `exact_until`: the last offset, from the same snapshot on, at which it can; None if there is none.
+    `exact_until`: the last offset at which it can be restored, with the same snapshot; None if there is none.
     """
 
     def __init__(self, reason: str, exact_until: int | None = None) -> None:

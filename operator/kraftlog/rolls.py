@@ -3,8 +3,7 @@
     reader = RollReader(since_ms=...); reader.append(data, below=high_watermark); reader.finish()
 
 `RollReader` takes bytes: of the log from its beginning, or of a snapshot and the log after it. `RollRecords` takes
-decoded records. Each result has the offset of the record that proves it. Called by a command with a live cluster, and
-by the pipeline with files; it reads nothing itself.
+decoded records. Each result has the offset of the record that proves it. The module reads no files.
 
 The phases of a broker's restart: controlled shutdown (or only fencing), registration of the new process, unfencing, and
 in sync: it is in the ISR of every partition that it hosts, except those in which it was not in sync before. Of a
@@ -225,7 +224,7 @@ class RollRecords:
         broker = self._brokers.get(id_)
         if broker is None:  # new in the cluster, or the first record about it that was read
             broker = self._brokers[id_] = _Broker(id_, epoch, incarnation)
-            # A snapshot, all of whose records have its end as their moment, does not have the begin of an absence.
+            # The moment of all records of a snapshot is its end: when an absence began before it is not known.
             if at == self._known_from and data["fenced"]:
                 self._begin(broker, Absence("broker", id_, fenced=at))
             elif at == self._known_from and data.get("inControlledShutdown"):
@@ -320,7 +319,7 @@ _OF_NODES = {
     table.ZK_MIGRATION_STATE.key: RollRecords._migrates,
 }
 KEYS = TRANSACTION_KEYS.union(OF_PARTITIONS, _OF_NODES)
-"""Api keys of the records that are of interest."""
+"""Api keys of the records that `RollRecords` takes."""
 
 
 class RollReader:

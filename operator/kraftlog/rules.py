@@ -1,8 +1,8 @@
 """Rules that apply records to the state behind an image: a table from record type to function.
 
-Called by `image_builder` with decoded records in the order in which they take effect, and by `history` for ranges. If a
-record contradicts the state (such as a change for another broker epoch, which Kafka's ClusterDelta refuses), the rule
-raises ContradictionError and changes nothing.
+Called by `image_builder` with decoded records in the order in which they take effect. If a record contradicts the state
+(such as a change for another broker epoch, which Kafka's ClusterDelta refuses), the rule raises ContradictionError and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ def _remove_feature_level(state: State, data: Data) -> None:
 
 
 def _set_level(state: State, name: str, level: int) -> None:
+    """Apply a record of a finalized level; level 0 removes it. A record for kraft.version is only noted."""
     state.features_offset = state.offset
     if name == KRAFT_VERSION_FEATURE:
         state.feature_record_kraft_version = level or None
@@ -133,7 +134,7 @@ def _set_level(state: State, name: str, level: int) -> None:
     previous = state.features.get(name)
     if previous is not None and previous != level:
         state.dropped.put((name, previous), state.timestamp_ms)
-    # If the log was not read from its begin, the first record of a level counts as a change.
+    # If the log was not read from its beginning, the first record of a level counts as a change.
     if (previous or 0) != level or (state.began_mid_log and state.moves.get(name) is None):
         _note_level_change(state, name, level)
     if level == 0:

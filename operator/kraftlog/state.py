@@ -77,7 +77,8 @@ class State:
         self.features_offset = 0
         self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(_weight_of_dropped)
         self.moves = _no_moves()
-        self.began_mid_log = False  # in mid log: earlier levels are not known, so the first record of one is a change
+        # True if earlier records were left out: the first record of a feature's level then counts as a change.
+        self.began_mid_log = False
         self.began_offset, self.began_ms = 0, -1  # end of the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
@@ -115,7 +116,7 @@ class State:
     def section(
         self, section: Section
     ) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions | Clients | Configs:
-        """An immutable view of a section that was requested; later writes do not show."""
+        """An immutable view of a section that was requested; later changes have no effect on it."""
         match section:
             case Section.REGISTRATIONS:
                 nodes = self.brokers.view(), self.controllers.view()

@@ -67,7 +67,7 @@ class Strip:
     """A partition that lacked a replica or a leader. The times are sums since the window began.
 
     replicas: number of replicas. fewest: fewest in-sync replicas. lasts: the state lasts to the end of the log.
-    stretches: in order; if is_cut, only the last ones.
+    stretches: in order; if is_cut, the earlier ones were dropped, perhaps all.
     """
 
     topic: str
@@ -136,7 +136,7 @@ class _Affected(NamedTuple):
 class PartitionStrips:
     """The partitions of a log, to which records are applied (`RULES`).
 
-    since_ms: begin of the window, in ms since 1970; stretches that ended before it are not kept. default_minimum: the
+    since_ms: start of the window, in ms since 1970; stretches that ended before it are not kept. default_minimum: the
     min.insync.replicas in brokers' properties files, which the log does not have; None: unknown.
     """
 

@@ -147,7 +147,7 @@ class TopicTable:
         return self._single.weight + self._runs_weight
 
     def view(self) -> Topics:
-        """An immutable view of the present content; later writes do not show."""
+        """An immutable view of the current content; later changes have no effect on it."""
         if self._view is None:
             self._view = Topics(tuple(self._runs), self._single.view())
         return self._view

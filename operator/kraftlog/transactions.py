@@ -1,8 +1,8 @@
 """Metadata transactions (KIP-868): which records of a log take effect, and when.
 
 If a controller must write more records than fit into one batch, it writes a Begin before and an End after them: all
-take effect at the End, or none if there is an Abort instead. Control records are not part of transactions. Used by
-every reader of a log; the reader defines what a record is, and how many of an open transaction are kept.
+take effect at the End, or none if there is an Abort instead. Control records are not part of transactions. The reader
+of a log defines what a record is, and how many of an open transaction are kept.
 """
 
 from __future__ import annotations

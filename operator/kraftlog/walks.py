@@ -1,8 +1,7 @@
 """Walks over the batches of a file, to its last byte.
 
 It decides where batches start and end. A walk does not end at damage and does not hide it: each damage is returned with
-its position, and the walk continues at the next batch with a correct CRC. Called by `reading` and by tools that read
-files. It opens no file, and reads no records.
+its position, and the walk continues at the next batch with a correct CRC. It opens no file, and reads no records.
 
 Batches are views of the caller's bytes, such as a mapped file (`mmap`); a file that may be truncated meanwhile must be
 read in pieces instead (`Pieces`). Fast readers take many batches at once, as runs, which are copies.

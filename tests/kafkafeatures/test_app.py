@@ -21,9 +21,9 @@ from tests.simulated.kubernetes import ApiServer
 
 
 async def test_host_names_that_do_not_resolve_leave_threads_for_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names as many as one resource can look up at once (`kafka/base/pool.py`), and one more.
+    """A hundred lookups, as many as one resource can have at once (`kafka/base/pool.py`), leave a thread for another.
 
-    A lookup blocks a thread, as `over.wait` does here.
+    A lookup of a name that does not resolve blocks its thread for long, as `over.wait` does here.
     """
 
     @asynccontextmanager
@@ -37,8 +37,8 @@ async def test_host_names_that_do_not_resolve_leave_threads_for_other_clusters(m
         finally:
             over.set()
             await asyncio.gather(*hanging)
-        raise NoAccount("all is seen")
-        yield
+        raise NoAccount("the test is over")
+        yield  # makes this function a generator, as a context manager must be
 
     monkeypatch.setattr(app, "connected", connected)
     with pytest.raises(NoAccount):
@@ -46,11 +46,11 @@ async def test_host_names_that_do_not_resolve_leave_threads_for_other_clusters(m
 
 
 class Controller:
-    """Looks at nothing, and tells a test whose turn it was."""
+    """In place of the real controller: records which resources were reconciled, and reads nothing."""
 
     def __init__(self, *_: object, **__: object) -> None:
         self.worked: list[str] = []
-        self.forgot = self.handed_over = False
+        self.versions_discarded = self.handed_over = False
         self.changed = asyncio.Condition()
         MADE.append(self)
 
@@ -58,7 +58,7 @@ class Controller:
         return [ResourceKey.of(resource) for resource in resources]
 
     def discard_versions(self) -> None:
-        self.forgot = True
+        self.versions_discarded = True
 
     def hand_over(self) -> None:
         self.handed_over = True
@@ -80,7 +80,7 @@ class Controller:
             await self.changed.wait_for(lambda: sorted(self.worked) == sorted(keys))
 
 
-MADE: list[Controller] = []
+MADE: list[Controller] = []  # controllers that the operator has made
 
 
 def serving(*names: str) -> ApiServer:
@@ -93,19 +93,19 @@ def serving(*names: str) -> ApiServer:
 
 
 class Host:
-    """Watches that hold and show nothing."""
+    """In place of Kopf: watches that succeed and show no event."""
 
     def __init__(self) -> None:
         self.operator: Hosted | None = None
         self.namespaces: tuple[str, ...] = ()
-        self.told_to_stop = asyncio.Event()
+        self.stop_requested = asyncio.Event()
 
     async def __call__(self, operator: Hosted, namespaces: tuple[str, ...], environment: Environment) -> None:
         self.operator, self.namespaces = operator, namespaces or ("",)
         try:
             await operator.begin()
             self.watch_anew()
-            await self.told_to_stop.wait()
+            await self.stop_requested.wait()
         finally:
             await operator.end()
 
@@ -168,19 +168,17 @@ async def test_a_restore_of_etcd_drops_caches_by_version_before_the_next_reconci
     server.edit("kafka", "orders", lambda one: one["spec"].update(suspend=True))
     async with operator(monkeypatch, server) as (worker, host):
         await worker.until_worked("kafka/orders")
-        assert not worker.forgot
+        assert not worker.versions_discarded
         server.restore(before)
         host.watch_anew()
         await worker.until_worked("kafka/orders", "kafka/orders")
-        assert worker.forgot
+        assert worker.versions_discarded
 
 
-async def test_a_stopping_operator_hands_over_before_its_last_reconciliations_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_operator_that_stops_hands_over_its_resources(monkeypatch: pytest.MonkeyPatch) -> None:
     async with operator(monkeypatch, serving("kafka/orders")) as (worker, host):
         await worker.until_worked("kafka/orders")
-        host.told_to_stop.set()
+        host.stop_requested.set()
         async with asyncio.timeout(5):
             while not worker.handed_over:  # noqa: ASYNC110 - the end of the process sets no event
                 await asyncio.sleep(0)

@@ -43,11 +43,11 @@ class Server:
     def __init__(self, **answers: list[Any]) -> None:
         self.answers = answers
         self.over = asyncio.Event()
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.watches: list[tuple[str, Mapping[str, str]]] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(f"{request.method} {request.path}")
+        self.requests.append(f"{request.method} {request.path}")
         if "watch" in request.query:
             return await self._watch(request)
         group = {"name": GROUP, "versions": [{"version": VERSION}], "preferredVersion": {"version": VERSION}}
@@ -159,7 +159,7 @@ async def test_events_of_a_watch_are_reported_and_kopf_writes_nothing(monkeypatc
     async with hosted(served, operator, monkeypatch):
         await until(lambda: sorted(operator.shown) == ["-orders", "bills", "orders"])
     assert (operator.held, set(operator.codes)) == ({"": True}, {200})
-    assert {one.partition(" ")[0] for one in served.asked} == {"GET"}
+    assert {one.partition(" ")[0] for one in served.requests} == {"GET"}
 
 
 async def test_kopf_does_not_copy_the_resources_of_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,16 +191,14 @@ async def test_a_namespace_that_refuses_its_watch_does_not_end_the_watch_of_anot
 
 @pytest.mark.parametrize("status", [203, 400, 403, 404, 405, 410, 422, 429, 500, 503])
 async def test_a_refused_watch_is_reported_as_lost_and_retried(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    """404 above all: a kind whose definition was deleted, and comes back. Kopf by itself would end."""
+    """404 is the answer for a kind whose definition was deleted, and may come back. Kopf by itself would end."""
     served, operator = Server(all=[status, status, [event("ADDED")]]), Operator()
     async with hosted(served, operator, monkeypatch):
         await until(lambda: operator.held == {"": False})
         await until(lambda: operator.shown == ["orders"] and operator.held[""])
 
 
-async def test_kopf_logs_in_again_after_401_with_a_delay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_kopf_logs_in_again_after_401_with_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -223,7 +221,7 @@ async def test_kopf_logs_in_again_after_401_with_a_delay(
     ],
 )
 async def test_every_watch_begins_at_resource_version_0(monkeypatch: pytest.MonkeyPatch, end: list[Any]) -> None:
-    """An etcd that was restored has not come as far as the last watch saw."""
+    """After a restore of etcd, its revision may be lower than the one that the last watch has shown."""
     served, operator = Server(all=[list(end), list(end)]), Operator()
     async with hosted(served, operator, monkeypatch):
         await until(lambda: len(served.watches) == 3 and operator.held[""])
@@ -232,9 +230,7 @@ async def test_every_watch_begins_at_resource_version_0(monkeypatch: pytest.Monk
     assert all(query["timeoutSeconds"].isdecimal() for _, query in served.watches)
 
 
-async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -247,9 +243,7 @@ async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(
     assert [one for one in pauses if one] == [pytest.approx(handlers.RETRY_DELAY)] * 5
 
 
-async def test_a_watch_needs_no_thread_of_the_default_executor(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_watch_needs_no_thread_of_the_default_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     hanging = asyncio.create_task(asyncio.to_thread(over.wait, 20))
@@ -264,7 +258,7 @@ async def test_a_watch_needs_no_thread_of_the_default_executor(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "reason"),
     [
         (error(500, "etcdserver: no leader"), "500 etcdserver: no leader"),
         ({"type": "ERROR", "object": {}}, "no reason given"),
@@ -273,7 +267,7 @@ async def test_a_watch_needs_no_thread_of_the_default_executor(
     ids=["an error", "an error without a word", "a page of a gateway"],
 )
 async def test_an_error_of_one_watch_ends_no_other_watch_and_is_retried_with_growing_delays(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: Any, said: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: Any, reason: str
 ) -> None:
     pauses: list[float] = []
 
@@ -284,13 +278,14 @@ async def test_an_error_of_one_watch_ends_no_other_watch_and_is_retried_with_gro
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
     monkeypatch.setattr(handlers, "RETRY_DELAY", 5.0)
     async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
+        # Six watches of `one`, five of which end with an error, and one of `other`.
         await until(lambda: len(served.watches) == 7 and operator.held == {"one": True, "other": True})
         assert not running.done()
     assert [one for one in pauses if one] == [10.0, 20.0, 40.0, 60.0, 60.0]
     assert sorted(operator.shown) == ["bills", *["orders"] * 5]
-    told = [record.message for record in caplog.records if record.name == handlers.__name__]
-    assert len(told) == 5
-    assert all(one.startswith(f"the watch of one ended: {said}") for one in told)
+    messages = [record.message for record in caplog.records if record.name == handlers.__name__]
+    assert len(messages) == 5
+    assert all(one.startswith(f"the watch of one ended: {reason}") for one in messages)
 
 
 async def test_a_namespace_counts_as_unwatched_after_an_error_of_its_watch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,13 +304,13 @@ async def test_a_namespace_counts_as_unwatched_after_an_error_of_its_watch(monke
 
 
 async def test_kopf_forgets_resources_that_were_deleted_between_two_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If Kopf did not, it would keep something of each for ever."""
+    """Otherwise Kopf would keep its notes about each of these resources for ever."""
     names = [f"orders-{number}" for number in range(20)]
     served = Server(all=[[*(event("ADDED", name) for name in names), END], [event("ADDED", "bills")]])
     operator = Operator()
     operator.gone = [[], [event("DELETED", name)["object"]["metadata"] for name in names]]
     async with hosted(served, operator, monkeypatch):
-        await until(lambda: len(operator.shown) == 41)
+        await until(lambda: len(operator.shown) == 41)  # 20 that were added, the same 20 as gone, and bills
         assert sorted(operator.shown) == sorted(["bills", *names, *(f"-{name}" for name in names)])
         assert remembered_by_kopf() == 1
 
@@ -357,7 +352,7 @@ def break_kopf(monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncItera
 async def test_a_kopf_release_that_reads_events_another_way_ends_the_process_at_once(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncIterator[bytes]]
 ) -> None:
-    """Kubernetes starts it anew, and who upgrades Kopf sees it."""
+    """Kubernetes restarts the process, and whoever upgrades Kopf sees the failure."""
     break_kopf(monkeypatch, read)
     served, operator = Server(all=[[event("ADDED")]]), Operator()
     async with hosted(served, operator, monkeypatch) as running:
@@ -395,6 +390,6 @@ async def test_no_watch_begins_before_the_operator_is_ready(monkeypatch: pytest.
     served, operator = Server(), Operator(begins=False)
     async with hosted(served, operator, monkeypatch):
         await until(lambda: operator.begun)
-        assert served.asked == []
+        assert served.requests == []
         operator.begins.set()
         await until(lambda: operator.held == {"": True})

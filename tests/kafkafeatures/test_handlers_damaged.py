@@ -76,15 +76,15 @@ DAMAGED: dict[str, Any] = {
 async def test_a_damaged_line_ends_only_the_watch_of_its_namespace(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: Any
 ) -> None:
-    """At most of them Kopf by itself would end the process."""
+    """Without `handlers`, Kopf would end the process at most of these lines."""
     over = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
         if seconds:
             await over.wait()
 
-    first, anew = [event("ADDED"), line, event("ADDED", "behind")], [event("ADDED", "anew")]
-    served, operator = Server(one=[first, anew], other=[[event("ADDED", "bills")]]), Operator()
+    first_answer, second_answer = [event("ADDED"), line, event("ADDED", "behind")], [event("ADDED", "anew")]
+    served, operator = Server(one=[first_answer, second_answer], other=[[event("ADDED", "bills")]]), Operator()
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
     async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
         await until(
@@ -93,5 +93,5 @@ async def test_a_damaged_line_ends_only_the_watch_of_its_namespace(
         over.set()
         await until(lambda: operator.held["one"] and sorted(operator.shown) == ["anew", "bills", "orders"])
         assert not running.done()
-    (told,) = [record.message for record in caplog.records if record.name == handlers.__name__]
-    assert told.startswith("the watch of one ended: an invalid event; check that the address is the API server's;")
+    (message,) = [record.message for record in caplog.records if record.name == handlers.__name__]
+    assert message.startswith("the watch of one ended: an invalid event; check that the address is the API server's;")

@@ -1,4 +1,4 @@
-"""Probes and metrics over real HTTP: what turns them red, and that nothing else does."""
+"""Probes and metrics over real HTTP: what makes a probe fail."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kafkafeatures.health import Health, serving
 
 
 class State:
-    """What the operator would say of itself."""
+    """Texts that the operator would return: the resource whose reconciliation hangs, and the unwatched namespaces."""
 
     hung, missing = "", "all namespaces"
 
 
-async def asked(port: int, path: str) -> tuple[int, str]:
+async def get(port: int, path: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
         return answer.status, await answer.text()
 
@@ -27,15 +27,15 @@ async def test_healthz_fails_while_a_reconciliation_hangs_and_readyz_while_a_wat
     state, registry = State(), CollectorRegistry()
     Gauge("one", "For the test.", registry=registry).set(7)
     async with serving(Health(lambda: state.hung, lambda: state.missing, registry), "127.0.0.1", 0) as port:
-        assert await asked(port, "/readyz") == (503, "not watched: all namespaces\n")
-        assert await asked(port, "/healthz") == (200, "alive\n")
+        assert await get(port, "/readyz") == (503, "not watched: all namespaces\n")
+        assert await get(port, "/healthz") == (200, "alive\n")
         state.missing, state.hung = "", "kafka/orders"
-        assert await asked(port, "/readyz") == (200, "ready\n")
-        assert await asked(port, "/healthz") == (500, "reconciliation of kafka/orders hangs\n")
+        assert await get(port, "/readyz") == (200, "ready\n")
+        assert await get(port, "/healthz") == (500, "reconciliation of kafka/orders hangs\n")
         state.hung = ""
-        assert (await asked(port, "/healthz"))[0] == 200
-        assert "one 7.0" in (await asked(port, "/metrics"))[1]
-        assert (await asked(port, "/anything"))[0] == 404
+        assert (await get(port, "/healthz"))[0] == 200
+        assert "one 7.0" in (await get(port, "/metrics"))[1]
+        assert (await get(port, "/anything"))[0] == 404
 
 
 async def test_metrics_are_reported_although_all_threads_of_asyncio_are_taken() -> None:
@@ -45,7 +45,7 @@ async def test_metrics_are_reported_although_all_threads_of_asyncio_are_taken() 
     await asyncio.sleep(0)
     try:
         async with serving(Health(str, str, CollectorRegistry()), "127.0.0.1", 0) as port, asyncio.timeout(5):
-            assert (await asked(port, "/metrics"))[0] == 200
+            assert (await get(port, "/metrics"))[0] == 200
     finally:
         over.set()
         await hanging

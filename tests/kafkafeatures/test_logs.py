@@ -25,6 +25,7 @@ def _as_before() -> Iterator[None]:
 def test_log_lines_below_the_configured_level_are_left_out(
     level: str, shown: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Lines of libraries such as Kopf are left out below a warning, whatever the level is."""
     configure("text", level)
     logging.getLogger("kafkafeatures").info("ours")
     logging.getLogger("kopf.objects").info("of the library")

@@ -1,4 +1,4 @@
-"""Series come with a status, change with it and go with its resource, whatever others there are."""
+"""Metric series are set by the status of a resource, follow it, and are removed with the resource; others stay."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_value_that_left_the_status_has_no_metric() -> None:
     }
     assert of_a == {("metadata.version", "finalized"): 27.0}
     of_b = [labels for labels in series(metrics, "kafkafeatures_feature_level") if "b" in labels]
-    assert len(of_b) == 3
+    assert len(of_b) == 3  # finalized and desired metadata.version, and finalized group.version
     conditions = series(metrics, "kafkafeatures_condition")
     assert {labels[2] for labels in conditions if "a" in labels} == {"Ready"}
     assert conditions["ns", "a", "Ready", "True"] == 1.0
@@ -78,12 +78,12 @@ def test_the_series_of_a_deleted_resource_are_removed() -> None:
 
 
 def test_series_of_a_resource_are_removed_without_a_search_through_all_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a thousand that takes longer than the whole rest of a reconciliation."""
+    """With a thousand resources, such a search takes longer than the rest of a reconciliation."""
 
-    def look(self: Gauge, labels: dict[str, str]) -> None:
-        raise AssertionError("all series were looked at")
+    def searched(self: Gauge, labels: dict[str, str]) -> None:
+        raise AssertionError("all series were searched")
 
-    monkeypatch.setattr(Gauge, "remove_by_labels", look)
+    monkeypatch.setattr(Gauge, "remove_by_labels", searched)
     metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", STATUS)
     passed(metrics, "a", LATER)

@@ -24,20 +24,22 @@ AT_ONCE = replace(SYSTEM, random=lambda: 0.0)
 
 
 class Site:
-    """An API server, and what was reported of its resources: `a` changed, `-a` is gone, `!` etcd was restored."""
+    """An API server, and reports about its resources: `a` was created or changed, `-a` is gone, `!` etcd was
+    restored. `listed`: the namespace of each list that was requested.
+    """
 
     def __init__(self, *namespaces: str, every: float = 3600.0, environment: Environment = AT_ONCE) -> None:
         self.server = ApiServer()
         self.refused: dict[str, Reply] = {}
         self.listed: list[str] = []
-        self.told: list[str] = []
+        self.reports: list[str] = []
         self.resources = Resources(
             self.server.client(self._fault),
             namespaces,
             environment,
-            changed=lambda changed: self.told.extend(one["metadata"]["name"] for one in changed),
-            gone=lambda key: self.told.append(f"-{key.name}"),
-            restored=lambda: self.told.append("!"),
+            changed=lambda changed: self.reports.extend(one["metadata"]["name"] for one in changed),
+            gone=lambda key: self.reports.append(f"-{key.name}"),
+            restored=lambda: self.reports.append("!"),
             every=every,
         )
 
@@ -48,7 +50,7 @@ class Site:
         return self.server.edit(namespace, name, lambda one: one["metadata"].update(labels={"a": "b"}))
 
     def watch(self, *namespaces: str) -> None:
-        """One that begins, or begins anew."""
+        """Let the watches of these namespaces begin, or begin again."""
         for namespace in namespaces:
             self.resources.watching(namespace, holds=False)
             self.resources.watching(namespace, holds=True)
@@ -81,16 +83,16 @@ async def test_a_namespace_that_refuses_its_list_does_not_delay_another() -> Non
     site.watch("one", "other")
     async with site.following():
         await site.resources.known.wait()
-        assert (site.told, site.resources.missing()) == (["a"], "other")
+        assert (site.reports, site.resources.missing()) == (["a"], "other")
         await until(lambda: site.resources.unready() == "")
         assert [site.resources.holds(one) for one in ("one", "other")] == [True, False]
         del site.refused["other"]
-        await until(lambda: site.told == ["a", "b"] and site.resources.missing() == "")
+        await until(lambda: site.reports == ["a", "b"] and site.resources.missing() == "")
     assert site.listed.count("one") == 2  # at first, and when its watch began
 
 
 async def test_no_resource_is_reported_before_every_namespace_answered() -> None:
-    """Who is only away may hold an older resource, which owns a cluster."""
+    """A namespace that does not answer may have an older resource, which then owns the cluster."""
     site = Site("one", "other")
     site.create("a")
     site.create("b", "other")
@@ -98,10 +100,10 @@ async def test_no_resource_is_reported_before_every_namespace_answered() -> None
     site.watch("one", "other")
     async with site.following():
         await until(lambda: site.listed.count("other") > 2)
-        assert (site.told, site.resources.known.is_set(), site.resources.missing()) == ([], False, "other")
+        assert (site.reports, site.resources.known.is_set(), site.resources.missing()) == ([], False, "other")
         assert site.resources.unready() == "other"
         del site.refused["other"]
-        await until(lambda: site.told == ["a", "b"])
+        await until(lambda: site.reports == ["a", "b"])
 
 
 async def test_changes_that_a_watch_missed_are_reported_by_the_next_list() -> None:
@@ -110,12 +112,12 @@ async def test_changes_that_a_watch_missed_are_reported_by_the_next_list() -> No
     site.create("b")
     site.watch("")
     async with site.following():
-        await until(lambda: site.told == ["a", "b"])
+        await until(lambda: site.reports == ["a", "b"])
         site.change("a")
         site.server.delete("one", "b")
         site.create("c")
-        await until(lambda: len(site.told) > 4)
-        assert (site.told, site.resources.missing()) == (["a", "b", "a", "c", "-b"], "")
+        await until(lambda: len(site.reports) > 4)
+        assert (site.reports, site.resources.missing()) == (["a", "b", "a", "c", "-b"], "")
 
 
 async def test_an_unchanged_resource_is_not_reported_again() -> None:
@@ -124,7 +126,7 @@ async def test_an_unchanged_resource_is_not_reported_again() -> None:
     site.watch("")
     async with site.following():
         await until(lambda: len(site.listed) > 3)
-        assert site.told == ["a"]
+        assert site.reports == ["a"]
 
 
 async def test_a_resource_of_the_first_list_is_not_reported_again_by_the_watch() -> None:
@@ -135,7 +137,7 @@ async def test_a_resource_of_the_first_list_is_not_reported_again_by_the_watch()
         await site.resources.known.wait()
         for resource in (first, site.create("b"), site.change("a")):
             site.resources.show(resource)
-        assert site.told == ["a", "b", "a"]
+        assert site.reports == ["a", "b", "a"]
 
 
 async def test_a_deleted_resource_is_reported_once_and_a_recreated_one_as_new() -> None:
@@ -148,11 +150,11 @@ async def test_a_deleted_resource_is_reported_once_and_a_recreated_one_as_new() 
         site.resources.show(last, gone=True)
         site.server.delete("one", "a")
         site.resources.show(site.create("a"))
-        assert site.told == ["a", "-a", "a"]
+        assert site.reports == ["a", "-a", "a"]
 
 
 async def test_a_deletion_that_no_watch_reported_is_reported_once() -> None:
-    """By uid: another life of the same name is another resource."""
+    """Resources are told apart by uid: one that was created again with the same name is another resource."""
     site = Site("one", "other")
     first, second, third = site.create("a"), site.create("b"), site.create("c")
     site.watch("one", "other")
@@ -164,7 +166,7 @@ async def test_a_deletion_that_no_watch_reported_is_reported_once() -> None:
         site.resources.show(third, gone=True)
         site.create("b")
         site.resources.watching("one", holds=False)
-        await until(lambda: "-a" in site.told)
+        await until(lambda: "-a" in site.reports)
         gone = [{name: one["metadata"][name] for name in ("namespace", "name", "uid")} for one in (first, second)]
         assert sorted(site.resources.missed("one"), key=lambda one: one["name"]) == gone
         assert (site.resources.missed("one"), site.resources.missed("other")) == ([], [])
@@ -179,12 +181,12 @@ async def test_a_late_deletion_event_does_not_concern_a_recreated_resource() -> 
         site.server.delete("one", "a")
         site.resources.show(site.create("a"))
         site.resources.show(first, gone=True)
-        assert site.told == ["a", "a"]
+        assert site.reports == ["a", "a"]
         assert [one["uid"] for one in site.resources.missed("")] == [first["metadata"]["uid"]]
 
 
 async def test_a_watch_that_begins_again_triggers_a_list_of_its_namespace() -> None:
-    """What was deleted meanwhile no watch shows."""
+    """No watch shows a resource that was deleted before the watch began."""
     site = Site("one", "other")
     site.create("a")
     site.create("b")
@@ -195,7 +197,7 @@ async def test_a_watch_that_begins_again_triggers_a_list_of_its_namespace() -> N
         site.resources.watching("one", holds=False)
         assert site.resources.missing() == "one"
         site.resources.watching("one", holds=True)
-        await until(lambda: site.told == ["a", "b", "-b"])
+        await until(lambda: site.reports == ["a", "b", "-b"])
         assert (site.listed.count("other"), site.resources.missing()) == (2, "")
 
 
@@ -206,7 +208,7 @@ async def test_an_unwatched_namespace_is_reported_as_missing_and_listed_repeated
         await until(lambda: site.listed.count("one") > 3)
         assert (site.listed.count("other"), site.resources.missing()) == (2, "one")
         site.create("a")
-        await until(lambda: site.told == ["a"])
+        await until(lambda: site.reports == ["a"])
 
 
 async def test_a_resource_version_is_current_only_while_its_namespace_is_watched() -> None:
@@ -238,13 +240,13 @@ async def test_a_restore_of_etcd_reports_every_resource_again() -> None:
         await until(lambda: len(site.listed) == 4)
         site.server.restore(revision)
         site.watch("one", "other")
-        await until(lambda: "-c" in site.told and "-b" in site.told)
-    assert site.told[:5] == ["a", "b", "c", "!", "a"]
-    assert sorted(site.told[5:]) == ["-b", "-c"]
+        await until(lambda: "-c" in site.reports and "-b" in site.reports)
+    assert site.reports[:5] == ["a", "b", "c", "!", "a"]
+    assert sorted(site.reports[5:]) == ["-b", "-c"]
 
 
-async def test_periodic_lists_are_delayed_randomly_by_up_to_a_tenth_of_their_interval() -> None:
-    """Operators that began together do not ask together for ever."""
+async def test_intervals_between_periodic_lists_are_shortened_randomly_by_up_to_a_tenth() -> None:
+    """Operators that began together then do not list together for ever."""
     drawn: list[float] = []
 
     def draw() -> float:
@@ -257,13 +259,13 @@ async def test_periodic_lists_are_delayed_randomly_by_up_to_a_tenth_of_their_int
     async with site.following():
         await until(lambda: len(site.listed) > 2)
     assert len(drawn) >= 2
-    assert environment.jittered(600.0) == 570.0
+    assert environment.jittered(600.0) == 570.0  # less half of a tenth
 
 
 async def test_a_list_that_a_watch_event_overtook_gives_no_current_resource_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The list is of before a change, the watch showed the change, and which of the two is newer is not known."""
+    """The list was made before a change that the watch shows first: which of the two is newer is not known."""
     site = Site(every=0.005)
     site.create("a")
     site.watch("")
@@ -272,7 +274,7 @@ async def test_a_list_that_a_watch_event_overtook_gives_no_current_resource_vers
 
     async def slow(namespace: str) -> Listing:
         listing = await answer(namespace)
-        if not overtaken.is_set() and site.told:
+        if not overtaken.is_set() and site.reports:
             site.resources.show(site.change("a"))
             overtaken.set()
         return listing
@@ -287,12 +289,12 @@ async def test_a_list_that_a_watch_event_overtook_gives_no_current_resource_vers
 
 
 async def test_a_namespace_whose_watch_is_lost_is_listed_before_the_resync() -> None:
-    """A kind that is no longer served has no watch that begins anew, and nothing else would show its changes."""
+    """If the kind is no longer served, no watch begins again, and only lists can show changes."""
     site = Site("one")
     site.create("a")
     site.watch("one")
     async with site.following():
-        await until(lambda: site.told == ["a"] and site.resources.missing() == "")
+        await until(lambda: site.reports == ["a"] and site.resources.missing() == "")
         site.resources.watching("one", holds=False)
         site.refused["one"] = refusal(404, "not served")
         listed = len(site.listed)

@@ -1,4 +1,4 @@
-"""The process is asked to end: what the operator hears of it, and when."""
+"""Signals to the process: when the operator is told, and that it ends before the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = ["soon"]
 async def test_the_operator_is_stopped_by_the_signal_before_its_watches_have_ended(
     monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Until Kopf says so its watches have ended, which takes seconds: a request would have left."""
+    """Kopf itself calls the operator only after all watches have ended, which takes seconds. Meanwhile the operator
+    could send a request.
+    """
     operator = Operator()
     async with hosted(Server(), operator, monkeypatch) as running:
         await until(lambda: operator.held == {"": True})

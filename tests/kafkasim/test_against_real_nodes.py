@@ -1,5 +1,5 @@
-"""What real nodes were asked is asked of a simulated cluster of the same shape, byte for byte; the answers are compared
-as decoded messages, without what depends on addresses, offsets and time.
+"""Requests to real nodes are sent to a simulated cluster of the same shape, byte for byte. The recorded answers and the
+simulated ones are compared as decoded messages, without what depends on addresses, offsets and time.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ def api_of(request: bytes) -> tuple[int, int]:
 
 async def compare(server: Any, line: dict[str, Any], role: Role, node: int) -> None:
     request = bytes.fromhex(line["req_hex"])
-    told = f"{line.get('case')} {line.get('what', '')} at {node}"
+    label = f"{line.get('case')} {line.get('what', '')} at {node}"
     if line.get("error", "").startswith("EOF"):
         with pytest.raises(EOFError):
             await exchange(server, role, node, request)
@@ -69,9 +69,9 @@ async def compare(server: Any, line: dict[str, Any], role: Role, node: int) -> N
     real = bytes.fromhex(line["resp_hex"])
     api_key, version = api_of(request)
     if (api_key, version) == (18, 9):
-        assert answer == real, told
+        assert answer == real, label
         return
-    assert decoded(answer, api_key, version) == decoded(real, api_key, version), told
+    assert decoded(answer, api_key, version) == decoded(real, api_key, version), label
 
 
 def leader_of(world: World) -> int:
@@ -97,14 +97,14 @@ async def test_a_simulated_4_2_cluster_answers_as_a_recorded_real_cluster() -> N
     async with served(SHAPE_OF_420) as server:
         await perform(server, "stop broker 4")
         await server.act(lambda world: world.unregister_broker(world.nodes[Role.CONTROLLER, leader_of(world)], 4))
-        for line in lines[:140]:
+        for line in lines[:140]:  # in the lines behind these, processes were killed or connections closed
             case = line.get("case")
             if case == "describe_cluster v2 fenced ghost":
                 await perform(server, "stop broker 4")
             if case == "old broker alive":
                 await perform(server, "upgrade controller 3003 4.2")
                 await perform(server, "start broker 4")
-            if case == "describe_quorum after kraft.version 1":  # the old broker came back, and fetches in vain
+            if case == "describe_quorum after kraft.version 1":  # the old broker was started, and could not register
                 with pytest.raises(RefusedError, match="broker 4 runs, but its registration is refused"):
                     await perform(server, "start broker 4")
             await compare(server, line, role_of(line["node"]), line["node"])

@@ -32,7 +32,7 @@ def test_a_healthy_cluster_that_can_go_to_a_release_is_ready(healthy: str) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, "Ready: 6 nodes healthy, and ready for Kafka 4.2\n", "")
 
 
-def test_check_reports_only_the_unsupported_level_of_a_release_that_no_node_supports(healthy: str) -> None:
+def test_a_healthy_cluster_is_blocked_for_a_release_whose_level_no_node_supports(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 4.4")
     assert done.returncode == 4
     assert done.stdout.startswith("Blocked\n")
@@ -43,12 +43,12 @@ def test_check_reports_only_the_unsupported_level_of_a_release_that_no_node_supp
 def test_check_lists_an_old_broker_and_a_ghost_registration_with_their_remedies(mixed: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2 -o json")
     assert done.returncode == 4
-    found = json.loads(done.stdout)
-    assert (found["kind"], found["release"], found["verdict"]) == ("Check", "4.2", "Blocked")
-    kinds = {(one["kind"], tuple(node["id"] for node in one["nodes"])) for one in found["blockers"]}
+    report = json.loads(done.stdout)
+    assert (report["kind"], report["release"], report["verdict"]) == ("Check", "4.2", "Blocked")
+    kinds = {(one["kind"], tuple(node["id"] for node in one["nodes"])) for one in report["blockers"]}
     assert {("GhostRegistration", (4,)), ("NodeRange", (2,))} <= kinds
-    assert all(one["remedy"] for one in found["blockers"])
-    levels = {(one["feature"], one["wanted"]) for one in found["blockers"] if one["kind"] == "GhostRegistration"}
+    assert all(one["remedy"] for one in report["blockers"])
+    levels = {(one["feature"], one["wanted"]) for one in report["blockers"] if one["kind"] == "GhostRegistration"}
     assert levels == {("metadata.version", 29), ("share.version", 1), ("streams.version", 1)}
     text = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2").stdout
     assert "  GhostRegistration: broker 4, Kafka 4.0; registered, but not running\n    metadata.version 7-25 " in text
@@ -56,8 +56,8 @@ def test_check_lists_an_old_broker_and_a_ghost_registration_with_their_remedies(
 
 
 def test_check_without_a_release_reports_only_blockers_of_health(mixed: str) -> None:
-    found = json.loads(shell(f"{PROGRAM} check --bootstrap-server {mixed} -o json").stdout)
-    assert [(one["kind"], one["feature"], one["wanted"]) for one in found["blockers"]] == [
+    report = json.loads(shell(f"{PROGRAM} check --bootstrap-server {mixed} -o json").stdout)
+    assert [(one["kind"], one["feature"], one["wanted"]) for one in report["blockers"]] == [
         ("GhostRegistration", None, None)
     ]
 
@@ -67,6 +67,7 @@ def test_check_writes_one_junit_case_for_each_node(mixed: str) -> None:
     suite = ElementTree.fromstring(done.stdout)
     failed = {case.get("name") for case in suite if case.find("failure") is not None}
     assert failed == {"broker 2", "broker 4"}
+    # Three brokers, three controllers and the ghost; and a case for the cluster.
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("8", "2", "0")
 
 
@@ -89,7 +90,7 @@ def test_all_rights_are_granted_without_an_authorizer_and_a_ghost_is_not_asked(h
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_line_is_wider_than_the_terminal_except_a_command_to_be_copied(healthy: str) -> None:
+def test_no_line_of_check_rights_is_wider_than_the_terminal(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --rights --mode ibp --driver Manual --bootstrap-server {healthy}")
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\nZooKeeper\n  not needed READ on all znodes: " in done.stdout
@@ -100,9 +101,10 @@ def test_unknown_rights_in_kubernetes_end_check_rights_with_an_error_code(health
     done = shell(f"{PROGRAM} check --rights {flags} -o json")
     assert done.returncode == 5
     rights = [right for right in json.loads(done.stdout)["rights"] if right["system"] == "Kubernetes"]
-    assert {right["right"]: right["on"] for right in rights} == {
-        "get": "statefulsets.apps", "list": "poddisruptionbudgets.policy", "create": "pods/eviction",
-    }  # fmt: skip
+    assert [(right["right"], right["on"]) for right in rights] == [
+        ("get", "statefulsets.apps"), ("list", "pods"), ("list", "poddisruptionbudgets.policy"),
+        ("create", "pods/eviction"),
+    ]  # fmt: skip
     assert {right["state"] for right in rights} == {"Unknown"}
     assert all("kubeconfig /nowhere does not exist" in right["message"] for right in rights)
 
@@ -110,4 +112,5 @@ def test_unknown_rights_in_kubernetes_end_check_rights_with_an_error_code(health
 def test_check_rights_writes_one_junit_case_for_each_right(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --rights --driver StatefulSet --kubeconfig /n --bootstrap-server {healthy} -o junit")
     suite = ElementTree.fromstring(done.stdout)
+    # Six rights in Kafka, and four in Kubernetes, which are unknown without the kubeconfig.
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("10", "0", "4")

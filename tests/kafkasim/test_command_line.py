@@ -85,7 +85,7 @@ def test_a_timeout_bounds_a_single_reconciliation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         ("describe --bootstrap-server ,", 64, "are empty; expected host:port"),
         ("describe --bootstrap-server [::1:9092", 64, "invalid address '[::1:9092': expected host:port"),
@@ -100,12 +100,12 @@ def test_a_timeout_bounds_a_single_reconciliation(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arguments_give_one_line_on_stderr(
-    cluster: dict[str, Any], tmp_path: Path, words: str, code: int, said: str
+    cluster: dict[str, Any], tmp_path: Path, words: str, code: int, message: str
 ) -> None:
     document(tmp_path, cluster, {"streams.version": 1})
     done = shell(f"{PROGRAM} {words}", tmp_path)
     assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert "canary" not in done.stderr
 
@@ -200,7 +200,7 @@ def test_apply_dry_run_prints_the_same_as_plan_and_writes_no_file(
     plan = shell(f"{PROGRAM} plan -f levels.yaml -o {form}", tmp_path)
     assert "streams.version 0 -> 1" in dry.stdout
     assert (dry.returncode, dry.stderr) == (plan.returncode, plan.stderr) == (0, "")
-    assert _but_the_offset(dry.stdout) == _but_the_offset(plan.stdout)
+    assert _without_offsets(dry.stdout) == _without_offsets(plan.stdout)
     assert list(tmp_path.iterdir()) == [path]
     assert finalized(cluster, "streams.version") == 0
 
@@ -239,20 +239,20 @@ def test_apply_with_dry_run_ends_with_the_code_of_plan(
 def test_an_approval_in_the_document_for_another_plan_has_to_be_changed_in_the_document(
     cluster: dict[str, Any], tmp_path: Path, command: str
 ) -> None:
-    """A hash on the command line beside it would hold as well: each has to be of the plan."""
+    """A hash on the command line does not replace the one in the document: each given hash must be that of the plan."""
     path = document(tmp_path, cluster, {})
     body = json.loads(path.read_text())
     changed = {"features": {"releaseVersion": "4.2"}, "approval": {"planHash": "sha256:00000000"}}
     path.write_text(json.dumps({**body, "spec": {**body["spec"], **changed}}))
     done = shell(f"{PROGRAM} {command} -f levels.yaml", tmp_path)
     assert done.returncode == 3
-    said = "approve: set spec.approval.planHash of levels.yaml, which is of another plan, to sha256:"
-    assert said in " ".join((done.stdout + done.stderr).split())
+    message = "approve: set spec.approval.planHash of levels.yaml, which is of another plan, to sha256:"
+    assert message in " ".join((done.stdout + done.stderr).split())
     assert "--approve" not in done.stdout + done.stderr
 
 
-def _but_the_offset(text: str) -> str:
-    """The log continues while we look."""
+def _without_offsets(text: str) -> str:
+    """The text without offsets, which grow between two commands."""
     return re.sub(r'offset"?:? [0-9]+', "offset", text)
 
 
@@ -274,7 +274,7 @@ def test_a_document_from_standard_input_can_have_a_state_file(cluster: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("spec: [", "stdin: line 1: invalid YAML"),
         ("a: \x07\n", "stdin: invalid YAML: U+0007 at position 3 is not allowed"),
@@ -283,19 +283,19 @@ def test_a_document_from_standard_input_can_have_a_state_file(cluster: dict[str,
     ],
 )
 def test_each_problem_of_a_document_from_standard_input_has_a_line_of_its_own(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "x").write_bytes(text.encode("latin-1"))
     done = shell(f"{PROGRAM} plan -f - < x", tmp_path)
     assert done.returncode == 4
     lines = done.stderr.splitlines()
     assert all(line.startswith("kafkafeatures: stdin: ") for line in lines), done.stderr
-    assert any(said in line for line in lines), done.stderr
-    assert text.startswith('"') or len(lines) == 1
+    assert any(message in line for line in lines), done.stderr
+    assert text.startswith('"') or len(lines) == 1  # only the document with an unknown field has several problems
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [
         ("folder", "the state file folder is a directory; name another with --state FILE"),
         ("nowhere/state", "the directory nowhere of the state file does not exist"),
@@ -305,13 +305,13 @@ def test_each_problem_of_a_document_from_standard_input_has_a_line_of_its_own(
 )
 @pytest.mark.parametrize("command", ["plan", "apply"])
 def test_a_state_path_that_cannot_be_a_file_is_an_error_and_leaves_no_file(
-    cluster: dict[str, Any], tmp_path: Path, command: str, state: str, said: str
+    cluster: dict[str, Any], tmp_path: Path, command: str, state: str, message: str
 ) -> None:
     path = document(tmp_path, cluster, {"metadata.version": 29})
     folder = tmp_path / "folder"
     folder.mkdir()
     done = shell(f"{PROGRAM} {command} -f levels.yaml --state {state}", tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (64, 1)
-    assert said in done.stderr
+    assert message in done.stderr
     assert sorted(one for one in tmp_path.rglob("*") if ".hypothesis" not in one.parts) == sorted([folder, path])
     assert not Path("/dev/null.lock").exists()

@@ -25,27 +25,29 @@ def cluster() -> Iterator[dict[str, Any]]:
 def apply_while(
     process: subprocess.Popen[str], folder: Path, until: str, *requests: str, flags: tuple[str, ...] = ()
 ) -> tuple[int, str]:
-    """Runs `apply` and, once it says `until`, sends requests to the simulator. Returns (exit code, stderr)."""
+    """Run `apply`, and send requests to the simulator once its stderr has the text `until`. Returns (exit code,
+    stderr).
+    """
     command = [sys.executable, "-m", "kafkafeatures", "apply", "-f", "levels.yaml", *flags]
     with subprocess.Popen(
         command, env=ENVIRONMENT, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stderr is not None
-        said = ""
-        while until not in said and (line := running.stderr.readline()):
-            said += line
+        output = ""
+        while until not in output and (line := running.stderr.readline()):
+            output += line
         for request in requests:
             assert say(process, request).get("done"), request
-        said += running.stderr.read()
-        return running.wait(60), said
+        output += running.stderr.read()
+        return running.wait(60), output
 
 
 def test_apply_waits_for_an_old_broker_that_is_being_upgraded(tmp_path: Path) -> None:
     with simulator("--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
-        code, said = apply_while(process, tmp_path, "WaitingForNodes: broker 2", "upgrade broker 2 4.2")
-    assert (code, said.count("; waiting")) == (0, 1)
-    assert "InSync" in said
+        code, output = apply_while(process, tmp_path, "WaitingForNodes: broker 2", "upgrade broker 2 4.2")
+    assert (code, output.count("; waiting")) == (0, 1)
+    assert "InSync" in output
 
 
 def test_apply_waits_for_a_quorum(tmp_path: Path) -> None:
@@ -54,27 +56,27 @@ def test_apply_waits_for_a_quorum(tmp_path: Path) -> None:
         for request in ("stop controller 3001", "stop controller 3002"):
             assert say(process, request)["done"]
         both = ("start controller 3001", "start controller 3002")
-        code, said = apply_while(process, tmp_path, "WaitingForQuorum", *both)
-    assert code == 0, said
-    assert "InSync" in said
+        code, output = apply_while(process, tmp_path, "WaitingForQuorum", *both)
+    assert code == 0, output
+    assert "InSync" in output
 
 
 def test_apply_ends_after_its_timeout_with_the_reason_of_its_wait(tmp_path: Path) -> None:
     with simulator("--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
-        code, said = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
+        code, output = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
     assert code == 5
-    assert said.splitlines()[-3] == "Blockers"
-    assert "broker 2" in said.splitlines()[-2]
-    assert "timed out" in said.splitlines()[-1]
+    assert output.splitlines()[-3] == "Blockers"
+    assert "broker 2" in output.splitlines()[-2]
+    assert "timed out" in output.splitlines()[-1]
 
 
 def test_apply_does_not_wait_where_an_action_is_required(tmp_path: Path) -> None:
     with simulator("--ghost-broker", "4=4.0", "--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
-        code, said = apply_while(process, tmp_path, "never said", flags=("--timeout", "1h"))
+        code, output = apply_while(process, tmp_path, "never output", flags=("--timeout", "1h"))
     assert code == 4
-    assert "waiting" not in said
+    assert "waiting" not in output
 
 
 def test_version_names_the_known_releases_of_kafka() -> None:
@@ -88,7 +90,7 @@ def test_a_downgrade_by_consent_needs_a_confirmation_if_the_state_file_was_lost(
         cluster = heard(process)
         document(tmp_path, cluster, DOWN, [CONSENT])
         assert f"it is unknown whether consent {CONSENT}" in shell(f"{PROGRAM} plan {state}", tmp_path).stdout
-        for _ in range(2):  # the state that is there from the first time on does not tell either
+        for _ in range(2):  # the second time there is a state file, but it does not say whether the consent was used
             done = shell(f"{PROGRAM} apply {state}", tmp_path)
             assert done.returncode == 3
             assert f"it is unknown whether consent {CONSENT} was already used" in done.stderr

@@ -48,7 +48,7 @@ KEY_LINES = (
 )
 
 
-@cache  # of one width it always says the same
+@cache  # the output is always the same for a width
 def piped(columns: int) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "kafkafeatures", *STORY], env=ENVIRONMENT | {"COLUMNS": str(columns)},
@@ -59,7 +59,7 @@ def piped(columns: int) -> str:
 
 
 def as_read(text: str) -> str:
-    """Neither breaks of lines nor what differs from run to run."""
+    """The text without line breaks, and without the duration, which differs from run to run."""
     return re.sub(r"Done after \d+ s", "Done after", " ".join(text.replace("#", " ").split()))
 
 
@@ -96,16 +96,17 @@ def test_the_roll_demo_fails_if_the_roll_does_not_go_as_told(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("on_path", "line_shown"),
     [
         ("{bin}/", "More: kafkafeatures demo --story NAME"),
         ("/usr/bin/", "More: .venv/bin/kafkafeatures demo --story NAME"),
         (None, "More: .venv/bin/kafkafeatures demo --story NAME"),
     ],
+    ids=["this one is on the path", "another one is on the path", "none is on the path"],
 )
 def test_the_command_for_the_next_demo_works_in_the_environment_of_this_demo(
-    found: str | None,
-    said: str,
+    on_path: str | None,
+    line_shown: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -113,7 +114,7 @@ def test_the_command_for_the_next_demo_works_in_the_environment_of_this_demo(
     own = tmp_path / ".venv/bin"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", str(own / "python"))
-    monkeypatch.setattr(shutil, "which", lambda name: None if found is None else found.format(bin=own) + name)
+    monkeypatch.setattr(shutil, "which", lambda name: None if on_path is None else on_path.format(bin=own) + name)
     monkeypatch.setattr(demo, "_tell_over_the_wire", lambda chosen: None)
     demo.run(Namespace(story="cure"))
-    assert said in " ".join(capsys.readouterr().out.replace("# ", "").split())
+    assert line_shown in " ".join(capsys.readouterr().out.replace("# ", "").split())

@@ -64,19 +64,20 @@ def test_the_readme_has_a_bounded_number_of_lines() -> None:
         ("...\nd\n", "d\n", "...\nd\n"),
         ("a\nb\n  ...\nd\n", "e\nb\nc\nd\n", "e\nb\n  ...\nd\n"),
     ],
+    ids=["for two lines", "the line after it differs", "no ellipsis", "for no line", "the line before it differs"],
 )
 def test_an_ellipsis_on_a_page_may_stand_for_left_out_lines_only(page: str, printed: str, shown: str) -> None:
     assert left_out(page, printed) == shown
 
 
 def test_pages_leave_out_a_node_that_lags_for_a_moment() -> None:
-    """Seen on real nodes: in most runs both brokers have the level when `apply` reads it back."""
+    """On real nodes both brokers have the level in most runs, when `apply` reads it back."""
     applied, done = "UpdateFeatures share.version 0 -> 1: Applied\n", "InSync: finalized\n"
     behind = "Verifying: broker 1 still reports share.version 0, and 1 more readings are behind\n"
     assert steady(applied + behind + done) == applied + done
 
 
 def test_ages_on_a_page_do_not_depend_on_the_duration_of_the_scene() -> None:
-    said = "kafka/orders  not ready: ApprovalRequired, for {}\nsha256:1  created {} ago\n"
+    text = "kafka/orders  not ready: ApprovalRequired, for {}\nsha256:1  created {} ago\n"
     for age, longer in (("3s", ""), ("2m", " (not ready for 4m)"), ("1h", " (not ready for 2h)")):
-        assert steady(said.format(age + longer, age)) == said.format("0s", "0s")
+        assert steady(text.format(age + longer, age)) == text.format("0s", "0s")

@@ -99,13 +99,13 @@ def test_every_snapshot_equals_the_log_up_to_its_offset(cluster: str) -> None:
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_every_node_has_the_segments_after_its_oldest_snapshot_and_no_older_ones(cluster: str) -> None:
-    kept = SMALL.kept_days * DAY_MS
+    kept_ms = SMALL.kept_days * DAY_MS
     for folder in node_folders(cluster):
         oldest = snapshots(folder)[0][0]
         bases = [int(path.stem) for path in sorted(folder.glob("*.log"))]
         assert bases[0] <= oldest.end_offset < bases[1]
         times = [batch.max_timestamp for batch, _ in records(segments(folder))]
-        assert UNTIL_MS - kept <= times[0]
+        assert UNTIL_MS - kept_ms <= times[0]
         assert times[-1] <= UNTIL_MS
 
 
@@ -121,6 +121,7 @@ def test_nodes_have_the_same_log_except_for_batches_at_the_end_that_are_not_repl
     assert all(log.items() <= everything.items() for log in logs)
     assert max(everything) + 1 == histories()[cluster].log.end_offset
     assert ends[0] < ends[-1]
+    # At most the last two batches are missing on some node.
     assert sum(offset > ends[0] for offset in everything) <= 2
 
 
@@ -170,7 +171,7 @@ def test_a_node_that_flaps_registers_again_and_again() -> None:
         for each in history.written
         if each.write.type is table.REGISTER_BROKER and each.write.data["brokerId"] == history.plan.brokers[-1]
     ]
-    assert len([at for at in times if at > UNTIL_MS - 2 * DAY_MS]) == 24
+    assert len([at for at in times if at > UNTIL_MS - 2 * DAY_MS]) == 24  # `_KILLS` of `fleet.history`
 
 
 @pytest.mark.parametrize("story", [Story.FINALIZED, Story.NOT_FINALIZED, Story.OLD, Story.HALFWAY])
@@ -184,17 +185,17 @@ def test_records_have_the_layouts_that_real_nodes_write() -> None:
         for path in (*SEGMENTS, *SNAPSHOTS)
         for _, found in records(path.read_bytes())
     }
-    seen = set()
+    own_layouts = set()
     for cluster in CLUSTERS:
         folder = node_folders(cluster)[0]
         of_log, of_snapshot = segments(folder), snapshots(folder)[0][1]
         for _, found in (*records(of_log), *records(of_snapshot)):
             name = found.type.name, found.version
-            seen.add(name)
+            own_layouts.add(name)
             if name in real and name[0] != "PARTITION_CHANGE_RECORD":  # which holds what changes
                 assert set(found.data) == real[name], name
-    assert len(seen & real.keys()) > 10
-    assert {name for name, _ in seen} <= {name for name, _ in real}
+    assert len(own_layouts & real.keys()) > 10
+    assert {name for name, _ in own_layouts} <= {name for name, _ in real}
 
 
 def test_records_of_snapshots_have_the_order_of_real_snapshots() -> None:
@@ -235,12 +236,13 @@ def test_a_run_of_no_op_batches_has_the_bytes_of_batches_encoded_one_by_one(
 
 
 def test_a_fleet_without_thinning_has_a_no_op_every_half_second(tmp_path: Path) -> None:
-    scale = replace(A_MOMENT, clusters=7, full=1)
+    scale = replace(A_MOMENT, clusters=7, full=1)  # full: clusters with every NoOp
     (plan,) = (each for each in draw(scale, SEED) if each.idle_ms == 500)
     write_cluster(tmp_path, live(plan, scale, until_ms=UNTIL_MS), scale)
     (folder,) = tmp_path.glob("*/__cluster_metadata-0")
     last = newest_segment(folder)
-    times = [batch.max_timestamp for batch, found in records(last[: 72 * 5000]) if found.type is table.NO_OP]
+    beginning = last[: 72 * 5000]  # a batch with one NoOp has 72 bytes
+    times = [batch.max_timestamp for batch, found in records(beginning) if found.type is table.NO_OP]
     assert len(times) > 1000
     assert max(later - earlier for earlier, later in pairwise(times)) == 500
 

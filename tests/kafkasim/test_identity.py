@@ -25,45 +25,44 @@ from kafkasim.ports import SimulatedCluster
 from kafkasim.world import World
 from tests.kafkasim.clusters import START_MS, plan, served, settle
 
-OLD_BROKERS = tuple((Role.BROKER, id_, "4.1") for id_ in (3001, 3002, 3003))
-
 
 def read(world: World) -> Observation:
     return observe(*asyncio.run(SimulatedCluster(world).read()))
 
 
-def states(seen: Observation) -> list[tuple[int, list[str], NodeState]]:
-    return [(node.id, [role.value for role in node.roles], node.state) for node in seen.nodes]
+def states(observation: Observation) -> list[tuple[int, list[str], NodeState]]:
+    return [(node.id, [role.value for role in node.roles], node.state) for node in observation.nodes]
 
 
 def test_controllers_that_were_combined_nodes_leave_ghost_brokers() -> None:
     for release in ("4.1", "4.2"):
         ghosts = tuple((Role.BROKER, id_, release) for id_ in (3001, 3002, 3003))
-        seen = read(settle(World(plan(ghosts=ghosts), now_ms=START_MS, random=Random(0))))
-        found = states(seen)
+        observation = read(settle(World(plan(ghosts=ghosts), now_ms=START_MS, random=Random(0))))
+        found = states(observation)
         assert [one for one in found if one[0] > 3000] == [
             *((id_, ["Controller"], NodeState.LIVE) for id_ in (3001, 3002, 3003)),
             *((id_, ["Broker"], NodeState.GHOST) for id_ in (3001, 3002, 3003)),
         ]
-        assert not seen.gaps
+        assert not observation.gaps
 
 
 def test_a_combined_node_with_a_fenced_broker_is_still_one_node() -> None:
     world = settle(World(plan(brokers={1: "4.2", 3001: "4.2"}), now_ms=START_MS, random=Random(0)))
     world.stop(Role.BROKER, 3001)
-    for _ in range(30):
+    for _ in range(30):  # seconds, until its session is over
         settle(world, 1000)
-    seen = read(world)
-    assert [one for one in states(seen) if one[0] == 3001] == [(3001, ["Controller", "Broker"], NodeState.FENCED)]
+    observation = read(world)
+    (combined,) = (state for state in states(observation) if state[0] == 3001)
+    assert combined == (3001, ["Controller", "Broker"], NodeState.FENCED)
 
 
-def test_a_broker_with_a_new_id_has_the_address_of_the_old_one() -> None:
+def test_of_two_brokers_with_one_address_the_one_that_does_not_run_is_a_ghost() -> None:
     made = plan(brokers={1: "4.2", 13: "4.2"}, ghosts=((Role.BROKER, 3, "4.1"),))
     at = "127.0.0.1", 12_345
     made = replace(made, addresses={(Role.BROKER, 3): at, (Role.BROKER, 13): at})
     world = settle(World(made, now_ms=START_MS, random=Random(0)))
-    seen = read(world)
-    assert [one for one in states(seen) if one[1] == ["Broker"]] == [
+    observation = read(world)
+    assert [one for one in states(observation) if one[1] == ["Broker"]] == [
         (1, ["Broker"], NodeState.LIVE), (3, ["Broker"], NodeState.GHOST), (13, ["Broker"], NodeState.LIVE)
     ]  # fmt: skip
 
@@ -98,17 +97,17 @@ def of_release(release: str, *others: int) -> World:
     return settle(World(plan(brokers, controllers, metadata_version=25), now_ms=START_MS, random=Random(0)))
 
 
-def reasons(seen: Observation) -> dict[int, str]:
-    """The failures of brokers that did not answer for themselves."""
-    found = {node.id: node.answer.failure for node in seen.nodes if isinstance(node.answer, Unknown)}
-    return {id_: f"{why.kind}: {why.message.split(' is that of ')[-1]}" for id_, why in found.items()}
+def reasons(observation: Observation) -> dict[int, str]:
+    """The kind and the end of the message of each broker's failure, for brokers without an answer of their own."""
+    found = {node.id: node.answer.failure for node in observation.nodes if isinstance(node.answer, Unknown)}
+    return {id_: f"{failure.kind}: {failure.message.split(' is that of ')[-1]}" for id_, failure in found.items()}
 
 
 @pytest.mark.parametrize("log", [True, False], ids=["with log", "without log"])
 def test_swapped_addresses_of_brokers_are_detected_from_kafka_4_4_on(log: bool) -> None:
-    seen = read_by(Misrouted(of_release("4.4"), 1, 3, log=log))
-    assert reasons(seen) == {1: "AnotherNode: broker 3 now", 3: "AnotherNode: broker 1 now"}
-    assert {node.id: node.state for node in seen.nodes if node.id < 4} == {
+    observation = read_by(Misrouted(of_release("4.4"), 1, 3, log=log))
+    assert reasons(observation) == {1: "AnotherNode: broker 3 now", 3: "AnotherNode: broker 1 now"}
+    assert {node.id: node.state for node in observation.nodes if node.id < 4} == {
         1: NodeState.UNREACHABLE, 2: NodeState.LIVE, 3: NodeState.UNREACHABLE
     }  # fmt: skip
     assert not reasons(read_by(Misrouted(of_release("4.3"), 1, 3, log=log)))
@@ -123,14 +122,14 @@ def test_a_fenced_broker_whose_address_leads_to_another_broker_does_not_run() ->
     world.stop(Role.BROKER, 2)
     for _ in range(30):
         settle(world, 1000)
-    seen = read_by(Misrouted(world, 2, 3, both=False))
-    assert reasons(seen) == {2: "AnotherNode: broker 3 now"}
-    assert {node.id: node.state for node in seen.nodes if node.id < 4}[2] is NodeState.GHOST
+    observation = read_by(Misrouted(world, 2, 3, both=False))
+    assert reasons(observation) == {2: "AnotherNode: broker 3 now"}
+    assert {node.id: node.state for node in observation.nodes if node.id < 4}[2] is NodeState.GHOST
 
 
 def test_a_combined_node_whose_broker_address_leads_elsewhere_answers_as_a_controller() -> None:
-    seen = read_by(Misrouted(of_release("4.4", 3001), 3001, 1, both=False))
-    (combined,) = (node for node in seen.nodes if node.id == 3001)
+    observation = read_by(Misrouted(of_release("4.4", 3001), 3001, 1, both=False))
+    (combined,) = (node for node in observation.nodes if node.id == 3001)
     assert (combined.roles, combined.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.LIVE)
 
 
@@ -139,8 +138,8 @@ def test_two_fenced_brokers_at_one_address_are_distinguished_without_the_log() -
     made = plan({1: "4.4", 13: "4.4"}, dict.fromkeys((3001, 3002, 3003), "4.4"), ghosts=((Role.BROKER, 3, "4.4"),))
     made = replace(made, addresses={(Role.BROKER, 3): at, (Role.BROKER, 13): at})
     world = settle(World(made, now_ms=START_MS, random=Random(0)))
-    seen = read_by(Network(world, Access(cluster_action=False)))
-    assert reasons(seen) == {3: "AnotherNode: broker 13 now"}
+    observation = read_by(Network(world, Access(cluster_action=False)))
+    assert reasons(observation) == {3: "AnotherNode: broker 13 now"}
 
 
 class Counted:
@@ -197,13 +196,13 @@ async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...])
 def test_two_quorums_with_the_same_cluster_id_make_the_cluster_id_unknown(
     brokers: tuple[int, ...], controllers: tuple[int, ...]
 ) -> None:
-    seen = asyncio.run(read_over_both(brokers, controllers))
-    assert isinstance(seen.cluster_id, Unknown)
-    assert seen.cluster_id.failure.kind is FailureKind.WRONG_CLUSTER
-    assert seen.cluster_id.failure.message.count("(voters 3001, 3002, 3003, epoch ") == 2
-    level = seen.level_of(METADATA_VERSION)
+    observation = asyncio.run(read_over_both(brokers, controllers))
+    assert isinstance(observation.cluster_id, Unknown)
+    assert observation.cluster_id.failure.kind is FailureKind.WRONG_CLUSTER
+    assert observation.cluster_id.failure.message.count("(voters 3001, 3002, 3003, epoch ") == 2
+    level = observation.level_of(METADATA_VERSION)
     assert level is not None
-    assert "while the addresses lead to two clusters" in headline(seen, level + 1, ())[0]
+    assert "while the addresses lead to two clusters" in headline(observation, level + 1, ())[0]
 
 
 @pytest.mark.parametrize(
@@ -214,5 +213,5 @@ def test_two_quorums_with_the_same_cluster_id_make_the_cluster_id_unknown(
 def test_addresses_of_one_quorum_give_a_known_cluster_id(
     brokers: tuple[int, ...], controllers: tuple[int, ...]
 ) -> None:
-    seen = asyncio.run(read_over_both(brokers, controllers))
-    assert isinstance(seen.cluster_id, Known)
+    observation = asyncio.run(read_over_both(brokers, controllers))
+    assert isinstance(observation.cluster_id, Known)

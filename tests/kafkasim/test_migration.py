@@ -49,8 +49,8 @@ async def test_a_finalized_migration_keeps_all_topics(migration: Migration) -> N
     assert state_of(cluster) is ZkMigrationState.POST_MIGRATION
     assert {one.topic for one in cluster.quorum.partitions()} == {"orders"}  # type: ignore[union-attr]
     assert all(len(one.state.in_sync) == 3 for one in cluster.quorum.partitions())  # type: ignore[union-attr]
-    asked = [effect.step.target for effect in migration.effects]
-    assert sorted(asked) == sorted(
+    targets = [effect.step.target for effect in migration.effects]
+    assert sorted(targets) == sorted(
         [f"broker {one}" for one in (1, 2, 3)] * 2 + [f"controller {n}" for n in (3001, 3002, 3003)]
     )
 
@@ -74,7 +74,7 @@ async def test_a_rollback_from_dual_write_keeps_a_topic_created_during_dual_writ
 async def test_each_roll_of_a_migration_begins_once_and_never_counts_fewer_restarted_nodes(
     migration: Migration,
 ) -> None:
-    """While one of three controllers restarts it is not known where the cluster is."""
+    """While one of three controllers restarts, the position of the migration is unknown."""
     restarted: dict[str, int] = {}
 
     def fewer_than_before() -> bool:
@@ -246,7 +246,7 @@ async def test_a_write_lost_in_zookeeper_blocks_the_irreversible_step(tmp_path: 
 async def test_a_rollback_deletes_nothing_while_unreachable_controllers_still_lead(
     migration: Migration, position: str
 ) -> None:
-    """The operator alone loses the controllers, which continue to lead; and what they write stalls."""
+    """Only the operator cannot reach the controllers, which continue to lead; and they write nothing to ZooKeeper."""
     cluster = migration.cluster
     await migration.until(lambda: migration.position == position)
     migration.ask("RolledBack")
@@ -262,7 +262,7 @@ async def test_a_rollback_deletes_nothing_while_unreachable_controllers_still_le
 
 @pytest.mark.parametrize("position", ["ZooKeeper", "PreMigration", "Copied"])
 async def test_the_ensemble_of_another_cluster_causes_no_step(migration: Migration, position: str) -> None:
-    """The chroot in the document is edited: the other cluster waits for its brokers, and its controllers run."""
+    """The chroot in the document is edited, so that it leads to another cluster, which is in PreMigration."""
     if position == Position.ZOOKEEPER:
         migration.ask("PreMigration")
         await migration.look()
@@ -304,7 +304,7 @@ async def test_the_transaction_itself_is_not_sent_to_the_ensemble_of_another_clu
 
 
 class OtherAddresses(MigrationNetwork):
-    """A document that names only these controllers; `wrong` where it names a port at which nothing listens."""
+    """A document that names only the controllers `named`; or, if `wrong`, a port at which nothing listens."""
 
     named: tuple[int, ...] = ()
     wrong = False
@@ -330,13 +330,13 @@ class NamesAWrongPort(OtherAddresses):
     wrong = True
 
 
-@pytest.mark.parametrize("remembers", [True, False])
+@pytest.mark.parametrize("remembers", [True, False], ids=["the process is the same", "the process is new"])
 @pytest.mark.parametrize("names", [NamesOne, NamesNone, NamesAWrongPort])
 @pytest.mark.parametrize("position", ["PreMigration", "Flagging", "Copied"])
 async def test_znodes_are_not_deleted_while_controllers_run_that_the_document_does_not_name(
     migration: Migration, position: str, names: type[OtherAddresses], remembers: bool
 ) -> None:
-    """Controllers that it names refuse the connection; the others lead, and nothing of them is written to ZooKeeper."""
+    """Controllers that it names refuse the connection. The others lead, but write nothing to ZooKeeper."""
     await migration.until(lambda: migration.position == position)
     migration.ask("RolledBack")
     await migration.look()
@@ -370,7 +370,7 @@ async def test_voters_seen_before_count_in_a_rollback_whatever_the_document_name
 async def test_a_standby_controller_that_lost_the_flag_does_not_finalize_and_gets_the_flag_back(
     migration: Migration,
 ) -> None:
-    """A file that was changed early, and a restart of its own: whatever is wanted, it is still dual write."""
+    """The file was changed too early, and the controller restarted by itself. The position stays DualWrite."""
     await migration.to("DualWrite")
     cluster, before = migration.cluster, len(migration.effects)
     assert cluster.quorum is not None
@@ -382,7 +382,7 @@ async def test_a_standby_controller_that_lost_the_flag_does_not_finalize_and_get
         migration.ask(desired)
         for _ in range(30):
             await migration.look()
-            migration._help()  # it approves what is shown
+            migration._help()  # approves the plan in the status
             migration.passes(5.0)
         assert f"put the flag back on controller {standby} and restart it" in str(migration.status.blockers)
         assert migration.status.way_back is not None

@@ -22,7 +22,7 @@ OLD, NEW, BROKEN = "kafka:4.1.2", "kafka:4.4.0", "kafka:typo"
 SETS = (SetPlan("brokers", "brokers", (3, 1, 2), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
 TIMING = PodTiming()
 A_RESTART = 30_000
-"""Milliseconds within which an evicted pod is ready again."""
+"""Milliseconds within which an evicted pod is ready successor."""
 
 
 def pods(metadata_version: int = 27) -> Pods:
@@ -105,7 +105,7 @@ def test_an_evicted_pod_hands_over_its_partitions_and_starts_with_the_release_of
 def test_a_pod_of_another_uid_is_not_evicted() -> None:
     made = pods()
     uid = made.uid("brokers-1")
-    assert made.evict("brokers-1", "another")
+    assert made.evict("brokers-1", "another")  # granted, as in Kubernetes: a pod of that uid does not exist
     settle(made.world, A_RESTART)
     assert made.uid("brokers-1") == uid
 
@@ -138,7 +138,7 @@ def test_a_binary_that_does_not_support_a_finalized_level_runs_and_does_not_regi
     assert made.world.image.brokers[1].incarnation == before
     assert made.world.image.brokers[1].fenced
     assert not pod(made, "brokers-1").ready
-    settle(made.world, TIMING.registration - 15_000)
+    settle(made.world, TIMING.registration - 15_000)  # it began its work within the 30 s before
     assert pod(made, "brokers-1").waiting == "CrashLoopBackOff"
 
 
@@ -154,8 +154,8 @@ def test_a_budget_refuses_further_evictions_until_evicted_pods_are_ready() -> No
     assert made.evict("brokers-1")
 
 
-@pytest.mark.parametrize("always", [True, False])
-def test_a_budget_with_always_allow_evicts_an_unhealthy_pod(always: bool) -> None:
+@pytest.mark.parametrize("always", [True, False], ids=["AlwaysAllow", "IfHealthyBudget"])
+def test_a_budget_allows_the_eviction_of_an_unhealthy_pod_only_with_always_allow(always: bool) -> None:
     made = pods()
     made.budgets.append(BudgetPlan("kafka", ("brokers",), max_unavailable=1, always_allows_unhealthy=always))
     for name in ("brokers-0", "brokers-1"):
@@ -190,8 +190,8 @@ def test_a_killed_container_restarts_in_the_same_pod_with_the_same_release() -> 
 
 def test_a_node_that_does_not_stop_in_time_is_killed() -> None:
     made = Pods(pods().world, SETS, replace(TIMING, grace=1_000))
-    for voter in made.world.voters:
-        made.world.stop(Role.CONTROLLER, voter)
+    for pod_of_a_voter in made.world.voters:
+        made.world.stop(Role.CONTROLLER, pod_of_a_voter)
     made.evict("brokers-1")
     settle(made.world, 2_000)
     assert not made.world.nodes[Role.BROKER, 1].running
@@ -223,14 +223,14 @@ async def test_the_simulated_port_evicts_a_pod_only_by_its_current_uid() -> None
     assert isinstance(await port.restart(first, lambda: None), Applied)
     assert isinstance(await port.restart(second, lambda: None), Rejected)
     settle(made.world, A_RESTART)
-    again = made.uid("brokers-0")
+    successor = made.uid("brokers-0")
     assert isinstance(await port.restart(first, lambda: None), Applied)  # the pod of that uid is gone: nothing is done
     settle(made.world, A_RESTART)
-    assert made.uid("brokers-0") == again
+    assert made.uid("brokers-0") == successor
 
 
-def gone_back(made: Pods) -> int:
-    """Give all pods the new image, raise a level and lower it again, and set the old image. Returns the leader."""
+def upgrade_and_downgrade(made: Pods) -> int:
+    """Give all pods the new image, raise a level and lower it successor, and set the old image. Returns the leader."""
     sets = {one.name for one in made.reading().stateful_sets}
     for name in sets:
         made.set_image(name, NEW)
@@ -251,23 +251,23 @@ def gone_back(made: Pods) -> int:
     return active.id
 
 
-def voter(made: Pods, *but: int | None) -> str:
-    """The name of the pod of a voter other than these."""
+def pod_of_a_voter(made: Pods, *but: int | None) -> str:
+    """The name of the pod of a pod_of_a_voter other than these."""
     return next(name for name in made.names() if made.node_of(name) in {*made.world.voters} - {*but})
 
 
 def test_a_downgraded_controller_crashes_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
-    """The old release cannot read the higher level, which is still in the log behind the last snapshot. Brokers can."""
+    """The old release cannot read the higher level, which is still in the log after the last snapshot. Brokers can."""
     made = pods()
     every = made.world.timing.snapshot
-    active = gone_back(made)
-    standby = voter(made, active)
+    active = upgrade_and_downgrade(made)
+    standby = pod_of_a_voter(made, active)
     for name in (standby, "brokers-0"):
         made.delete(name)
         settle(made.world, A_RESTART)
     assert pod(made, standby).waiting == "CrashLoopBackOff"
     assert pod(made, "brokers-0").ready
-    other = voter(made, active, made.node_of(standby))
+    other = pod_of_a_voter(made, active, made.node_of(standby))
     settle(made.world, every)
     made.delete(other)
     settle(made.world, A_RESTART)
@@ -283,7 +283,7 @@ def test_a_combined_node_whose_controller_crashes_is_no_live_broker() -> None:
         plan(of_all, of_all), topics=topics, levels={"metadata.version": 27}, addresses=addresses(sets, tuple(Role))
     )
     made = Pods(world(planned), sets)
-    crashing = voter(made, gone_back(made))
+    crashing = pod_of_a_voter(made, upgrade_and_downgrade(made))
     made.delete(crashing)
     settle(made.world, A_RESTART)
     assert pod(made, crashing).waiting == "CrashLoopBackOff"

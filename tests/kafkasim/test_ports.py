@@ -148,6 +148,7 @@ async def test_a_cluster_with_random_failures_reaches_the_desired_levels(seed: i
 
 
 def accident(sim: SimulatedCluster, chance: Random) -> None:
+    """Kill the leader, stop a broker, or start the controllers or brokers that do not run; then let time pass."""
     running = [one for one in sim.world.of_role(Role.CONTROLLER) if one.running]
     match chance.randrange(4):
         case 0 if sim.world.active is not None and len(running) > 2:
@@ -196,7 +197,7 @@ async def test_a_change_goes_through_a_broker_where_no_controller_can_be_reached
 
 
 async def test_a_dry_run_asks_three_brokers_as_in_production_however_many_listen() -> None:
-    for dead, found in ((2, DryRunAccepted), (3, DryRunUnavailable)):
+    for dead, found in ((2, DryRunAccepted), (3, DryRunUnavailable)):  # of five brokers, three are on the route
         sim = SimulatedCluster(world(plan(dict.fromkeys(range(1, 6), "4.2"), metadata_version=25)), CUT_OFF)
         for broker in route_to_controller((await sim.read()).probe).brokers[:dead]:
             assert broker.id is not None
@@ -243,7 +244,7 @@ async def test_a_request_kept_by_a_broker_is_carried_out_after_its_sender_timed_
     for one in (3001, 3002):
         sim.world.stop(Role.CONTROLLER, one, kill=True)
     assert isinstance(await sim.update(RAISE), OutcomeUnknown)
-    await sim.sleep(60)
+    await sim.sleep(60)  # longer than the time-out of the request
     assert level(sim) == 25
     sim.world.start(Role.CONTROLLER, 3002)
     await sim.sleep(5)
@@ -280,11 +281,11 @@ async def test_the_second_reading_reads_the_log_to_its_end_and_probes_no_node() 
     first = await sim.read(partitions=True)
     sim.world.stop(Role.BROKER, 2)
     sim.world.advance(sim.world.now_ms + 15_000)
-    again = await sim.look_again()
+    second = await sim.look_again()
     assert isinstance(first.log, LogReading)
-    assert isinstance(again.log, LogReading)
-    assert [first.log.image.brokers[2].fenced, again.log.image.brokers[2].fenced] == [False, True]
-    assert again.probe.nodes == first.probe.nodes
-    assert isinstance(again.partitions, PartitionsReading)
-    assert again.partitions.offset == again.log.image.offset
-    assert first.probe.quorum != again.probe.quorum
+    assert isinstance(second.log, LogReading)
+    assert [first.log.image.brokers[2].fenced, second.log.image.brokers[2].fenced] == [False, True]
+    assert second.probe.nodes == first.probe.nodes
+    assert isinstance(second.partitions, PartitionsReading)
+    assert second.partitions.offset == second.log.image.offset
+    assert first.probe.quorum != second.probe.quorum

@@ -33,6 +33,7 @@ def simulator(*flags: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def say(process: "subprocess.Popen[str]", request: str) -> dict[str, object]:
+    """Send a request to the simulator's standard input. Returns its answer."""
     assert process.stdin is not None
     process.stdin.write(request + "\n")
     process.stdin.flush()
@@ -40,6 +41,7 @@ def say(process: "subprocess.Popen[str]", request: str) -> dict[str, object]:
 
 
 def heard(process: "subprocess.Popen[str]") -> dict[str, object]:
+    """The next line that the simulator writes: at first its greeting, then the answer to each request."""
     assert process.stdout is not None
     answer: dict[str, object] = json.loads(process.stdout.readline())
     return answer
@@ -85,7 +87,7 @@ def test_an_impossible_cluster_is_refused_with_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "nodes", "metadata_version"),
-    [
+    [  # by default three brokers and three controllers of Kafka 4.2, with the highest level that all of them support
         ("", 6, 29),
         ("--release 4.1", 6, 27),
         ("--nodes 1000", 1000, 29),
@@ -110,27 +112,27 @@ def demo(*words: str) -> str:
 
 
 def test_the_demo_is_short_and_ends_with_commands_for_a_cluster_of_the_reader() -> None:
-    told = demo()
-    assert len(told.splitlines()) < 88
+    text = demo()
+    assert len(text.splitlines()) < 88
     refusal = "Broker 2 only supports versions 7-25"
     places = [
-        " ".join(told.split()).index(words)
+        " ".join(text.split()).index(words)
         for words in (refusal, "GhostRegistration: broker 4", "Now the levels can be raised", "InSync: finalized")
     ]
     assert places == sorted(places)
-    (command,) = re.findall(r"^  (\S+) describe --bootstrap-server HOST:PORT$", told, re.MULTILINE)
+    (command,) = re.findall(r"^  (\S+) describe --bootstrap-server HOST:PORT$", text, re.MULTILINE)
     done = subprocess.run([command, "version"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done
 
 
 @only_in_soak
 def test_the_whole_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
-    told = demo("--story", "all")
-    assert "SIMULATED" in told
-    assert "\x1b" not in told
-    assert told.count("$ kafkafeatures plan") == 2
+    text = demo("--story", "all")
+    assert "SIMULATED" in text
+    assert "\x1b" not in text
+    assert text.count("$ kafkafeatures plan") == 2
     for words in ("7-25", "Plan: Blocked", "UpdateFeatures share.version 1 -> 0", "was already used", "Drifted"):
-        assert words in told
+        assert words in text
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ async def compare(made: Plan, seed: int, access: Access, events: tuple[Event, ..
     wire, located = await on_the_wire(made, seed, access, events)
     typed = await in_process(located, seed, access, events)
     assert observed(typed) == observed(wire)
-    # How many addresses are tried beside the first one that answers is a matter of milliseconds.
+    # Milliseconds decide how many addresses are tried besides the first one that answers.
     silent, on_wire = ({one.location for one in each.probe.bootstrap_failures} for each in (typed, wire))
     assert silent <= on_wire
 
@@ -337,10 +337,10 @@ async def test_a_fenced_broker_is_no_ghost_while_the_quorum_has_no_majority() ->
 async def test_a_user_who_may_not_read_the_log_gets_the_answers_of_the_nodes() -> None:
     simulated = World(MIXED, now_ms=START_MS, random=Random(0))
     deny(simulated)
-    seen = observe(*await SimulatedCluster(simulated).read())
-    assert seen.source.kind is SourceKind.API_REQUESTS
-    assert isinstance(seen.zk_migration_state, Unknown)
-    assert all(node.registered == {} for node in seen.nodes)
+    observation = observe(*await SimulatedCluster(simulated).read())
+    assert observation.source.kind is SourceKind.API_REQUESTS
+    assert isinstance(observation.zk_migration_state, Unknown)
+    assert all(node.registered == {} for node in observation.nodes)
 
 
 async def test_the_high_watermark_does_not_advance_without_a_majority() -> None:

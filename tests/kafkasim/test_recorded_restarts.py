@@ -1,5 +1,6 @@
-"""Simulated restarts beside those of real nodes in real pods (tests/golden/restarts): the same records in the same
-order, and delays of the same size."""
+"""Simulated restarts compared with those of real nodes in real pods (tests/golden/restarts): the same records in the
+same order, and delays of similar length.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tests.kafkasim.clusters import START_MS, batches, settle, world
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "restarts"
 RELEASES = ("4.1.2", "4.4.0")
-TIMES = 2.0
+FACTOR = 2.0
 """The factor by which times may differ: the recorded nodes, nine of them, ran on two cores."""
 
 Json = dict[str, Any]
@@ -83,19 +84,19 @@ def shape(record: Json) -> tuple[object, ...] | None:
 
 
 def phases(records: list[Json], cluster: Json) -> list[tuple[str, frozenset[object]]]:
-    """Runs of records of one kind; what is in a run has no order, since leaders tell of replicas as they catch up."""
+    """Runs of records of one type. The records of a run have no order, as replicas catch up in any order."""
     found: list[tuple[str, set[object]]] = []
     for one in records:
-        kind, told = one["type"], shape(one)
-        if told is None:
+        kind, parts = one["type"], shape(one)
+        if parts is None:
             continue
         replicas = cluster["partitions"].get(str(one.get("partitionId")), ())
         if kind == "PARTITION_CHANGE_RECORD" and not set(one["isr"]) <= set(replicas):
             continue  # of another topic
         if not found or found[-1][0] != kind:
             found.append((kind, set()))
-        found[-1][1].add(told)
-    return [(kind, frozenset(told)) for kind, told in found]
+        found[-1][1].add(parts)
+    return [(kind, frozenset(parts)) for kind, parts in found]
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -110,9 +111,9 @@ def test_a_restarted_simulated_broker_writes_the_records_of_a_real_broker(releas
     theirs = [one for one in real["timeline"] if "type" in one]
     expected = phases(theirs, cluster)
     assert [kind for kind, _ in phases(ours, cluster)] == [kind for kind, _ in expected]
-    for (kind, told), (_, real_told) in zip(phases(ours, cluster), expected, strict=True):
+    for (kind, parts), (_, real_parts) in zip(phases(ours, cluster), expected, strict=True):
         # The recording does not say of which topic a partition is, and there are others than the observed one.
-        assert told <= real_told if kind == "PARTITION_CHANGE_RECORD" else told == real_told
+        assert parts <= real_parts if kind == "PARTITION_CHANGE_RECORD" else parts == real_parts
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -141,11 +142,11 @@ def test_a_simulated_restart_takes_about_as_long_as_a_real_restart(release: str)
     theirs = times([one for one in real["timeline"] if "type" in one])
     assert ours.keys() == theirs.keys()
     for name, seconds in theirs.items():
-        assert seconds / TIMES - 0.5 <= ours[name] <= seconds * TIMES + 0.5, (name, ours, theirs)
+        assert seconds / FACTOR - 0.5 <= ours[name] <= seconds * FACTOR + 0.5, (name, ours, theirs)
 
 
 def times(records: list[Json]) -> dict[str, float]:
-    """Since the controlled shutdown."""
+    """Seconds from the request for the controlled shutdown to each phase of the restart."""
     changes = [one for one in records if one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD"]
     began = changes[0]["at"]
     return {

@@ -46,9 +46,9 @@ def test_the_printed_remedy_of_a_ghost_is_a_command_that_unregisters_the_ghost(
 ) -> None:
     write_document(tmp_path, servers, {"metadata.version": 29})
     printed = shell(command.format(servers), tmp_path)
-    found = REMEDY.search(printed.stdout)
-    assert found is not None, printed
-    cured = in_bash(f"{found[0]} --yes", tmp_path)
+    remedy_match = REMEDY.search(printed.stdout)
+    assert remedy_match is not None, printed
+    cured = in_bash(f"{remedy_match[0]} --yes", tmp_path)
     assert (cured.returncode, cured.stdout) == (0, "broker 7 is no longer registered\n"), cured
     assert shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path).returncode == 0
 
@@ -69,9 +69,9 @@ def test_the_printed_remedy_of_a_waiting_plan_is_a_command_that_approves_the_pla
     path = tmp_path / "our levels.yaml"
     path.write_text(path.read_text().replace('"levels": []', '"releaseVersion": "4.2"'))
     assert shell(f"kafkafeatures unregister --broker 7 --yes --bootstrap-server {servers}", tmp_path).returncode == 0
-    found = REMEDY.search(shell(f"kafkafeatures {command}", tmp_path).stdout)
-    assert found is not None
-    assert shell(found[0], tmp_path).returncode == 0
+    remedy_match = REMEDY.search(shell(f"kafkafeatures {command}", tmp_path).stdout)
+    assert remedy_match is not None
+    assert shell(remedy_match[0], tmp_path).returncode == 0
     assert "Plan: InSync" in shell("kafkafeatures plan -f 'our levels.yaml'", tmp_path).stdout
 
 
@@ -85,6 +85,7 @@ def test_the_printed_remedy_of_a_waiting_plan_is_a_command_that_approves_the_pla
         (",".join(f"kafka-{i}.example:9092" for i in range(40)), "", "",
          "--bootstrap-server kafka-0.example:9092,kafka-1.example:9092,kafka-2.example:9092"),
     ],
+    ids=["brokers, not controllers", "only controllers", "a file", "a text that a shell would run", "40 brokers"],
 )  # fmt: skip
 def test_the_flags_of_a_remedy_reach_the_cluster_and_fit_in_a_line(
     servers: str, controllers: str, config: str, flags: str

@@ -175,6 +175,7 @@ def test_an_unregistered_broker_is_removed_from_all_isrs() -> None:
     assert in_sync(settle(made)) == [{1, 3}] * 3
 
 
+# The versions of the records of partitions change at 17 and 23.
 @pytest.mark.parametrize("metadata_version", [16, 17, 21, 23, 29])
 def test_log_and_snapshot_replay_to_the_image_of_the_nodes(metadata_version: int) -> None:
     levels = {"metadata.version": metadata_version}
@@ -201,45 +202,45 @@ def test_log_and_snapshot_replay_to_the_image_of_the_nodes(metadata_version: int
 async def test_a_reading_has_partitions_only_if_they_were_asked_for() -> None:
     made = with_topics()
     client = SimulatedCluster(made)
-    without, found = await client.read(), await client.read(partitions=True)
+    without, reading = await client.read(), await client.read(partitions=True)
     assert not isinstance(without.log, Failure)
     assert without.log.image.partitioned is None
     assert isinstance(without.partitions, Failure)
-    assert isinstance(found.partitions, PartitionsReading)
-    assert found.partitions.partitions == made.image.partitions
-    assert found.partitions.offset == made.image.offset
-    assert found.partitions.default_min_insync_replicas == 1
+    assert isinstance(reading.partitions, PartitionsReading)
+    assert reading.partitions.partitions == made.image.partitions
+    assert reading.partitions.offset == made.image.offset
+    assert reading.partitions.default_min_insync_replicas == 1
 
 
 async def test_the_default_of_min_insync_replicas_is_the_highest_of_all_brokers() -> None:
     made = with_topics()
     made.configure(3, broker_id=1)
     made.configure(2)
-    found = (await SimulatedCluster(settle(made)).read(partitions=True)).partitions
-    assert isinstance(found, PartitionsReading)
-    assert found.default_min_insync_replicas == 3
+    reading = (await SimulatedCluster(settle(made)).read(partitions=True)).partitions
+    assert isinstance(reading, PartitionsReading)
+    assert reading.default_min_insync_replicas == 3
 
 
 async def test_partitions_are_read_by_api_requests_where_the_log_may_not_be_read() -> None:
     made = with_topics()
-    found = (await SimulatedCluster(made, Access(cluster_action=False)).read(partitions=True)).partitions
-    assert isinstance(found, PartitionsReading)
-    assert sorted(found.partitions.rows()) == sorted(made.image.partitions.rows())
-    assert found.partitions.min_insync_replicas == made.image.partitions.min_insync_replicas
-    assert found.offset == -1
+    reading = (await SimulatedCluster(made, Access(cluster_action=False)).read(partitions=True)).partitions
+    assert isinstance(reading, PartitionsReading)
+    assert sorted(reading.partitions.rows()) == sorted(made.image.partitions.rows())
+    assert reading.partitions.min_insync_replicas == made.image.partitions.min_insync_replicas
+    assert reading.offset == -1  # not known without the log
 
 
 async def test_hidden_topics_and_an_unreachable_broker_make_partitions_unknown() -> None:
     made = with_topics()
-    asking, following = SimulatedCluster(made, Access(cluster_action=False)), SimulatedCluster(made)
+    by_requests, by_log = SimulatedCluster(made, Access(cluster_action=False)), SimulatedCluster(made)
     made.hidden_topics = frozenset({"orders"})
-    assert isinstance((await asking.read(partitions=True)).partitions, Failure)
-    assert isinstance((await following.read(partitions=True)).partitions, PartitionsReading)
+    assert isinstance((await by_requests.read(partitions=True)).partitions, Failure)
+    assert isinstance((await by_log.read(partitions=True)).partitions, PartitionsReading)
     made.hidden_topics = frozenset()
     made.stop(BROKER, 2, kill=True)
-    assert isinstance((await asking.read(partitions=True)).partitions, Failure)
+    assert isinstance((await by_requests.read(partitions=True)).partitions, Failure)
     # The other client read the file of broker 2 before it stopped, and uses it.
-    assert isinstance((await following.read(partitions=True)).partitions, PartitionsReading)
+    assert isinstance((await by_log.read(partitions=True)).partitions, PartitionsReading)
     assert isinstance((await SimulatedCluster(made).read(partitions=True)).partitions, Failure)
 
 

@@ -39,7 +39,7 @@ def cluster(release: str, level: int, **more: Any) -> World:
 
 
 MV = "metadata.version"
-ONE_BY_ONE = [
+REFUSALS = [
     # release, metadata.version now, update, words behind "Invalid update version <level> for feature <feature>. "
     ("4.2", 25, (MV, 30, UP), "Local controller 3001 only supports versions 7-29"),
     ("4.3", 25, (MV, 31, UP), "Local controller 3001 only supports versions 7-30"),
@@ -59,7 +59,7 @@ ONE_BY_ONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("release", "level", "update", "words"), ONE_BY_ONE)
+@pytest.mark.parametrize(("release", "level", "update", "words"), REFUSALS)
 def test_a_4_x_controller_refuses_with_the_error_messages_of_kafka(
     release: str, level: int, update: tuple[Any, ...], words: str
 ) -> None:
@@ -70,6 +70,7 @@ def test_a_4_x_controller_refuses_with_the_error_messages_of_kafka(
 
 
 DOWNGRADES = [
+    # release, metadata.version now, level requested, type, message (None: accepted)
     ("3.9", 21, 20, SAFE, None),
     ("3.9", 21, 17, SAFE, None),
     ("3.9", 21, 16, SAFE, f"Invalid metadata.version 16. {REFUSING}"),
@@ -97,6 +98,7 @@ def test_metadata_version_cannot_be_downgraded_below_the_last_change_of_record_f
 
 
 REGISTERED = [
+    # nodes and level of the cluster, update, end of the message
     ({"brokers": {1: "4.2", 7: "4.0"}}, (MV, 27), "Broker 7 only supports versions 7-25"),
     ({"brokers": {1: "4.2", 7: "3.9"}, "level": 21}, ("group.version", 1), "Broker 7 does not support this feature."),
     ({"ghosts": ((Role.BROKER, 9, "4.0"),)}, (MV, 26), "Broker 9 only supports versions 7-25"),
@@ -163,7 +165,7 @@ NOT_ALL_VOTERS = (
 )
 
 
-def led_anew(release: str) -> tuple[World, int]:
+def with_a_second_leader(release: str) -> tuple[World, int]:
     """Three controllers, another of which leads since the first leader stopped; and the id of the first leader."""
     made = cluster(release, 25, controllers={3001: release, 3002: release, 3003: release})
     assert made.active is not None
@@ -174,7 +176,7 @@ def led_anew(release: str) -> tuple[World, int]:
 
 @pytest.mark.parametrize("release", ["4.1", "4.3"])
 def test_kraft_version_is_refused_until_every_voter_informed_the_new_leader_of_its_range(release: str) -> None:
-    made, first = led_anew(release)
+    made, first = with_a_second_leader(release)
     settle(made, 60_000)
     assert ask(made, ("kraft.version", 1)).error_message == NOT_ALL_VOTERS
     assert ask(made, ("kraft.version", 0, SAFE)).error_code == 0  # kraft.version is at 0: nothing changes
@@ -190,7 +192,7 @@ def test_a_voter_that_stopped_after_it_informed_the_leader_does_not_block_kraft_
 
 
 def test_before_4_1_kraft_version_does_not_wait_for_voters() -> None:
-    assert ask(led_anew("4.0")[0], ("kraft.version", 1)).error_code == 0
+    assert ask(with_a_second_leader("4.0")[0], ("kraft.version", 1)).error_code == 0
 
 
 @pytest.mark.parametrize(

@@ -61,12 +61,12 @@ def test_the_text_is_the_same_with_and_without_colours(
     command = (*PROGRAM, *(one.format(cluster["bootstrapServers"], file=file) for one in words))
     plain, coloured = (in_terminal(command, columns=columns, colour=colour) for colour in (False, True))
     assert (plain.code, coloured.code) == (code, code)
-    assert _but_the_offset(plain.text) == _but_the_offset(coloured.text)
+    assert _without_offsets(plain.text) == _without_offsets(coloured.text)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", plain.shown)  # bold is no colour
 
 
-def _but_the_offset(text: str) -> str:
-    """The log continues while we look."""
+def _without_offsets(text: str) -> str:
+    """The text without offsets, which grow between two commands."""
     return re.sub(r'offset"?:? [0-9]+', "offset", text)
 
 
@@ -148,7 +148,7 @@ def test_a_blocked_plan_is_shown_with_each_blocker_once(tmp_path: Path) -> None:
     assert ended.text.count("upgrade Kafka on broker 2") == 1
 
 
-@pytest.mark.parametrize("hash_", ["sha256:00000000", ""])
+@pytest.mark.parametrize("hash_", ["sha256:00000000", ""], ids=["the hash of another plan", "--yes"])
 def test_apply_in_a_terminal_does_not_ask_about_a_plan_that_must_be_approved_elsewhere(
     tmp_path: Path, hash_: str
 ) -> None:
@@ -178,8 +178,8 @@ def test_apply_in_a_terminal_ends_with_one_line_or_the_status_that_o_asks_for(
     ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path)
     assert ended.text.rstrip().endswith("default/x: InSync; status kept in levels.status.yaml")
     assert "conditions:" not in ended.text
-    asked = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "-o", "yaml"), cwd=tmp_path)
-    assert "conditions:" in asked.text
+    with_status = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "-o", "yaml"), cwd=tmp_path)
+    assert "conditions:" in with_status.text
 
 
 def test_apply_does_not_ask_about_a_plan_approved_by_its_hash(tmp_path: Path) -> None:

@@ -79,5 +79,6 @@ def test_the_log_of_another_cluster_is_not_used(two: tuple[dict[str, Any], dict[
         document = json.loads(done.stdout)
         brokers = [node["id"] for node in document["nodes"] if node["roles"] == ["Broker"]]
         assert brokers == [1, 2, 3]
+        # Either no log was read, or that of the first cluster.
         assert document["source"]["kind"] == "ApiRequests" or document["clusterId"] == one["clusterId"]
         assert all(node["state"] == "Live" for node in document["nodes"] if node["id"] < 3000)

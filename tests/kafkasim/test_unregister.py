@@ -54,8 +54,8 @@ def test_unregister_refuses_the_active_controller_voters_and_unknown_ids(
     cluster: tuple[subprocess.Popen[str], str], tmp_path: Path
 ) -> None:
     process, servers = cluster
-    seen = shell(f"kafkafeatures describe -o json --bootstrap-server {servers}", tmp_path).stdout
-    leader = json.loads(seen)["activeController"]
+    described = shell(f"kafkafeatures describe -o json --bootstrap-server {servers}", tmp_path).stdout
+    leader = json.loads(described)["activeController"]
     voter = next(id_ for id_ in (3001, 3002, 3003) if id_ != leader)
     for controller, words in (
         (leader, f"controller {leader} is the active controller"),
@@ -63,8 +63,8 @@ def test_unregister_refuses_the_active_controller_voters_and_unknown_ids(
         (3009, "controller 3009 is not registered"),
         (1, "controller 1 is not registered"),
     ):
-        code, said = unregister(servers, controller, tmp_path)
-        assert (code, words in said) == (4, True), said
+        code, output = unregister(servers, controller, tmp_path)
+        assert (code, words in output) == (4, True), output
     assert say(process, f"stop controller {voter}")["done"] is True
-    code, said = unregister(servers, voter, tmp_path)
-    assert (code, f"controller {voter} is a voter" in said) == (4, True), said
+    code, output = unregister(servers, voter, tmp_path)
+    assert (code, f"controller {voter} is a voter" in output) == (4, True), output

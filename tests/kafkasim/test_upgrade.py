@@ -38,8 +38,8 @@ def test_upgrade_with_yes_raises_every_level_of_the_release_and_prints_the_statu
     assert "UpdateFeatures metadata.version 25 -> 29: Applied" in done.stderr
     assert json.loads(done.stdout)["status"]["metadataVersion"] == "4.2-IV1"
     assert finalized(server).items() >= REACHED.items()
-    again = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes -o json")
-    assert (again.returncode, "Applied" in again.stderr) == (0, False)
+    second = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes -o json")
+    assert (second.returncode, "Applied" in second.stderr) == (0, False)
 
 
 def test_upgrade_keeps_a_level_that_is_higher_than_that_of_the_release(server: str) -> None:
@@ -81,8 +81,8 @@ def test_the_document_saved_by_upgrade_is_in_sync_with_the_cluster(server: str, 
     assert saved["metadata"]["name"] == "orders"
     assert shell(f"{PROGRAM} plan -f {file} --detailed-exitcode").returncode == 0
     assert file.with_suffix(".status.yaml").exists()
-    again = shell(words)
-    assert (again.returncode, f"{file} exists already; use apply -f {file}" in again.stderr) == (64, True)
+    second = shell(words)
+    assert (second.returncode, f"{file} exists already; use apply -f {file}" in second.stderr) == (64, True)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 4), ("\x03", 130)])
@@ -124,9 +124,9 @@ def approval_of(text: str) -> tuple[str, str]:
     return found[1].replace("kafkafeatures", PROGRAM, 1), found[2]
 
 
-@pytest.mark.parametrize("more", ["--yes", "--yes -o json", "--yes --timeout 1s"])
-def test_upgrade_with_yes_shows_irreversible_changes_and_does_not_approve_them(older: str, more: str) -> None:
-    done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} {more}")
+@pytest.mark.parametrize("flags", ["--yes", "--yes -o json", "--yes --timeout 1s"])
+def test_upgrade_with_yes_shows_irreversible_changes_and_does_not_approve_them(older: str, flags: str) -> None:
+    done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} {flags}")
     assert done.returncode == 3, done.stderr
     assert IRREVERSIBLE in done.stderr
     assert "nothing was changed" in done.stderr

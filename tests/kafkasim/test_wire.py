@@ -1,4 +1,4 @@
-"""The wire server: the log as Fetch serves it, waiting, forwarding, ports that close, and a thousand nodes."""
+"""The wire server: the log as Fetch serves it, waiting and forwarded requests, and ports that close."""
 
 import asyncio
 import contextlib
@@ -35,6 +35,7 @@ def kio(api_key: int, version: int) -> ModuleType:
 
 
 async def ask(server: SimulatorServer, role: Role, node: int, version: int, request: Any) -> Any:
+    """Send a request of kio to a node. Returns the decoded response."""
     api_key = request.__api_key__
     out = io.BytesIO()
     header = RequestHeader(
@@ -52,7 +53,7 @@ async def ask(server: SimulatorServer, role: Role, node: int, version: int, requ
 async def fetch(
     server: SimulatorServer, offset: int, *, last_epoch: int | None = None, wait_ms: int = 0, **more: Any
 ) -> Any:
-    """The one partition of the answer, from the active controller."""
+    """The only partition in the answer of the active controller; the whole answer if it is an error without any."""
     messages = kio(1, 17)
     world = server.world
     assert world.active is not None
@@ -77,14 +78,14 @@ async def fetch(
 
 async def test_fetch_serves_the_log_of_the_world() -> None:
     async with served(plan()) as server:
-        got, offset = b"", 0
+        received, offset = b"", 0
         while offset < server.world.log.high_watermark:
             part = await fetch(server, offset, max_bytes=500)
-            got += part.records
+            received += part.records
             offset = max(batch.last_offset + 1 for batch in batches(part.records))
-        assert got == server.world.log.read(0, max_bytes=1 << 40)[: len(got)]
+        assert received == server.world.log.read(0, max_bytes=1 << 40)[: len(received)]
         replay = Replay()
-        replay.append(got, below=offset)
+        replay.append(received, below=offset)
         assert replay.image().brokers == server.world.image.brokers
 
 
@@ -116,7 +117,7 @@ async def test_a_fetch_from_offset_0_is_sent_to_the_snapshot_which_arrives_in_pa
             assert (part.size, part.position) == (len(snapshot.data), len(data))
             data += part.unaligned_records
         assert data == snapshot.data
-        assert int((await fetch_snapshot(server, 1, 0)).error_code) == -1
+        assert int((await fetch_snapshot(server, 1, 0)).error_code) == -1  # there is no snapshot that ends at offset 1
 
 
 async def fetch_snapshot(server: SimulatorServer, end_offset: int, position: int) -> Any:
@@ -136,9 +137,9 @@ async def fetch_snapshot(server: SimulatorServer, end_offset: int, position: int
 
 async def test_a_fetch_beyond_the_end_of_the_log_gets_the_diverging_epoch() -> None:
     async with served(plan()) as server:
-        parted = (await fetch(server, 10_000, last_epoch=1)).diverging_epoch
-        assert parted.epoch == 1
-        assert parted.end_offset <= server.world.log.end_offset
+        diverging = (await fetch(server, 10_000, last_epoch=1)).diverging_epoch
+        assert diverging.epoch == 1
+        assert diverging.end_offset <= server.world.log.end_offset
 
 
 async def test_a_fetch_with_a_newer_epoch_or_another_cluster_id_is_refused() -> None:

@@ -45,9 +45,9 @@ async def test_partitions_come_in_pages_with_their_isr() -> None:
         assert (topic.name, partition.partition_index, partition.leader_id) == ("orders", 0, 1)
         assert (partition.replica_nodes, partition.isr_nodes) == ((1, 2, 3), (1, 2, 3))
         at = first.next_cursor
-        rest = await ask(server, BROKER, 1, 0, pages_of(9, (at.topic_name, at.partition_index)))
-        assert [(one.name, len(one.partitions)) for one in rest.topics] == [("orders", 1), ("stock", 1)]
-        assert rest.next_cursor is None
+        second = await ask(server, BROKER, 1, 0, pages_of(9, (at.topic_name, at.partition_index)))
+        assert [(one.name, len(one.partitions)) for one in second.topics] == [("orders", 1), ("stock", 1)]
+        assert second.next_cursor is None
 
 
 async def test_metadata_answers_for_all_topics_or_for_named_ones_and_marks_unknown_names() -> None:

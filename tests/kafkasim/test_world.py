@@ -79,12 +79,14 @@ def test_the_no_op_of_an_idle_leader_has_the_bytes_of_the_encoder() -> None:
     assert written == encode_batch([record], leader_epoch=3)
 
 
-def test_a_ghost_broker_is_registered_and_fenced_and_does_not_run() -> None:
+def test_ghosts_are_registered_but_do_not_run_and_a_ghost_controller_is_no_voter() -> None:
     made = world(plan(ghosts=((BROKER, 4, "4.1"), (CONTROLLER, 3004, "4.0"))))
     assert made.image.brokers[4].fenced
     assert made.image.brokers[4].features["metadata.version"] == (7, 27)
     assert 3004 in made.image.controllers
     assert 3004 not in made.voters
+    assert not made.nodes[BROKER, 4].running
+    assert not made.nodes[CONTROLLER, 3004].running
 
 
 def test_a_broker_that_does_not_support_a_finalized_level_is_refused_until_it_is_upgraded() -> None:
@@ -180,7 +182,7 @@ def test_the_features_epoch_of_a_controller_grows_with_features_and_of_a_broker_
     controller, broker = made.nodes[CONTROLLER, 3001], made.nodes[BROKER, 1]
     before = made.finalized(controller)[1], made.finalized(broker)[1]
     settle(made, 10 * NOOP_MS)
-    assert made.finalized(controller)[1] == before[0] == 3
+    assert made.finalized(controller)[1] == before[0] == 3  # the offset of the End of the bootstrap records
     assert made.finalized(broker)[1] > before[1]
 
 
@@ -211,7 +213,7 @@ def test_a_log_gives_the_offset_at_which_a_reader_diverged() -> None:
 
 def test_a_read_gives_at_least_one_complete_batch() -> None:
     log = world().log
-    first = log.read(2, max_bytes=1)
+    first = log.read(2, max_bytes=1)  # offset 2 is in the batch that begins at 1
     assert [each.base_offset for each in batches(first)] == [1]
     assert [each.base_offset for each in batches(log.read(4, max_bytes=EVERYTHING, below=6))] == [4, 5]
 
@@ -232,7 +234,7 @@ def test_every_api_of_a_release_has_a_name() -> None:
     }
 
 
-def test_a_plan_that_no_real_cluster_can_reach_is_refused() -> None:
+def test_a_level_that_a_planned_ghost_does_not_support_and_an_unknown_release_are_refused() -> None:
     with pytest.raises(ValueError, match=r"metadata\.version 29 cannot be finalized with broker 9 of Kafka 4\.0"):
         plan(metadata_version=29, ghosts=((BROKER, 9, "4.0"),))
     with pytest.raises(ValueError, match="expected one of"):

@@ -63,10 +63,10 @@ def typed(value: bytes) -> dict[str, Any]:
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_every_row_of_a_real_file_equals_the_output_of_the_dump_tool(path: Path) -> None:
     rows, account = read(path.read_bytes(), redact=False)
-    said = [(entry["offset"], entry["record_type"], json.loads(entry["body"])) for entry in rows]
+    ours = [(entry["offset"], entry["record_type"], json.loads(entry["body"])) for entry in rows]
     dumped = parse_dump(dump_of(path))
-    assert [entry[:2] for entry in said] == [entry[:2] for entry in dumped]
-    assert all(data is None or mine == data for (_, _, mine), (_, _, data) in zip(said, dumped, strict=True))
+    assert [entry[:2] for entry in ours] == [entry[:2] for entry in dumped]
+    assert all(data is None or mine == data for (_, _, mine), (_, _, data) in zip(ours, dumped, strict=True))
     assert {(entry["status"], entry["reason"], entry["detail"], entry["raw"]) for entry in rows} == {
         (DECODED, None, None, None)
     }
@@ -77,14 +77,14 @@ def test_unredacted_bodies_of_records_equal_the_output_of_kafka() -> None:
     control: list[tuple[bytes, bytes]] = []
     values, expected = [], []
     for _, kind, _, data, hexadecimal in WRITTEN:
-        value, said = bytes.fromhex(hexadecimal), {RENAMED.get(name, name): each for name, each in data.items()}
+        value, ours = bytes.fromhex(hexadecimal), {RENAMED.get(name, name): each for name, each in data.items()}
         if kind in CONTROL_NAMES:
             control.append((CONTROL_NAMES[kind], value))
             (found,) = read(encode_batch([Record(0, 1, value, CONTROL_NAMES[kind])], leader_epoch=1, control=True))[0]
-            assert known(found) == said
+            assert known(found) == ours
         else:
             values.append(value)
-            expected.append(said)
+            expected.append(ours)
     rows, account = read(batch(0, *values), redact=False)
     assert [known(entry) for entry in rows] == expected
     assert account.is_balanced
@@ -172,7 +172,7 @@ def test_no_secret_is_in_any_column() -> None:
 
 
 ID = "AAAAAAAAAAAAAAAAAAAABw"
-TOPIC = decode(bytes((1, 9, 0)) + bytes(15) + b"\7\0")
+TOPIC = decode(bytes((1, 9, 0)) + bytes(15) + b"\7\0")  # RemoveTopic, with the topic id 7, whose text is ID
 assert isinstance(TOPIC, Decoded)
 UUID = TOPIC.data["topicId"]
 
@@ -208,6 +208,7 @@ def test_fields_that_many_record_types_have_are_columns() -> None:
 
 
 def test_a_level_that_is_a_range_is_its_maximum() -> None:
+    # FeatureLevel in the layout of Kafka 3.0 to 3.2: levels 1 to 5 of the feature "a".
     assert typed(bytes((1, 12, 0, 2)) + b"a" + struct.pack(">hh", 1, 5) + b"\0") == {"feature": "a", "level": 5}
 
 
@@ -258,5 +259,5 @@ def test_an_unknown_control_record_is_kept_as_bytes() -> None:
 
 
 def test_an_api_key_beyond_its_column_is_none() -> None:
-    (found,), _ = read(batch(0, b"\1\xff\xff\x7f\xff"))
+    (found,), _ = read(batch(0, b"\1\xff\xff\x7f\xff"))  # the key is a varint of three bytes
     assert (found["api_key"], found["version"], found["status"]) == (None, None, DAMAGED)

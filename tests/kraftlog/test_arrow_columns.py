@@ -38,7 +38,7 @@ from tests.kraftlog.test_reading import damaged_files
 METADATA = [each for each in TYPES_AND_VERSIONS if not each[0].control]
 READ = [(kind, version) for kind, version, layout in METADATA if fields.is_read(kind) and layout is kind.layouts[0]]
 WRITTEN_VALUES = [bytes.fromhex(text) for _, kind, _, _, text in WRITTEN if kind not in CONTROL_NAMES]
-BUSY = segment(1500, (1, 2, 39))
+BUSY = segment(1500, (1, 2, 39))  # 1,500 records, in batches of 1, 2 or 39
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -164,7 +164,7 @@ def test_columns_of_unusually_framed_records_equal_those_decoded_one_by_one() ->
 
 def test_columns_of_a_batch_with_a_wrong_record_count_equal_those_decoded_one_by_one() -> None:
     for claimed in (0, 1, 3, 1 << 30):
-        data = bytearray(BUSY[:1000] and batch(0, no_op(), no_op()))
+        data = bytearray(batch(0, no_op(), no_op()))
         struct.pack_into(">i", data, HEADER_SIZE - 4, claimed)
         compare(batch(0, no_op()) + resealed(bytes(data)))
 
@@ -210,4 +210,4 @@ def test_lines_of_many_records_equal_the_lines_of_each_record(unusual: bool) -> 
         more = batch(1500, *WRITTEN_VALUES, older, *topics, bytes((1, 99, 0)), no_op() + b"\0")
         data = BUSY + more + batch(9999, no_op()) + b"\2\2"
     found, _ = compare_lines(data, lines)
-    assert len(found) < 1500
+    assert len(found) < 1500  # a text has the lines of many records

@@ -26,12 +26,12 @@ from kraftlog.schema.others import (
 from tests.kraftlog.build import abort, begin, end, log, snapshot
 
 SECRET = b"salt-of-alice-9f3c"
-SAID = {"resourceType": 2, "resourceName": "t", "patternType": 3, "host": "*", "operation": 3, "permissionType": 3}
+ENTRY = {"resourceType": 2, "resourceName": "t", "patternType": 3, "host": "*", "operation": 3, "permissionType": 3}
 TIMES = {"issueTimestamp": 1, "maxTimestamp": 3, "expirationTimestamp": 2}
 
 
 def right(number: int, principal: str = "User:alice") -> bytes:
-    return frame(ACCESS_CONTROL_ENTRY, {"id": UUID(int=number), "principal": principal, **SAID})
+    return frame(ACCESS_CONTROL_ENTRY, {"id": UUID(int=number), "principal": principal, **ENTRY})
 
 
 def credential(name: str, mechanism: int = 1, iterations: int = 4096) -> bytes:
@@ -65,7 +65,7 @@ def test_access_control_entries_are_added_and_removed_by_id() -> None:
     "value",
     [
         frame(REMOVE_ACCESS_CONTROL_ENTRY, {"id": UUID(int=9)}),
-        frame(ACCESS_CONTROL, {"principal": "User:alice", **SAID}),
+        frame(ACCESS_CONTROL, {"principal": "User:alice", **ENTRY}),
     ],
     ids=["nothing to remove", "without an id"],
 )

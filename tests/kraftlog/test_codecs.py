@@ -59,7 +59,11 @@ def test_without_pyarrow_the_damage_names_the_package_to_install(name: str, monk
 
 
 @OTHERS
-@pytest.mark.parametrize("plain", [b"", b"x", random.Random(1).randbytes(100_000), b"abc" * 1000])
+@pytest.mark.parametrize(
+    "plain",
+    [b"", b"x", random.Random(1).randbytes(100_000), b"abc" * 1000],
+    ids=["empty", "one byte", "random bytes", "repeated bytes"],
+)
 def test_an_inflated_section_equals_the_compressed_bytes(name: str, plain: bytes) -> None:
     section = packed(name, plain)
     assert inflate(section, codec_of(name)) == plain
@@ -93,15 +97,15 @@ def test_many_blocks_of_snappy_have_one_limit() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 1 << 30], ids=str)
-def test_a_block_of_snappy_may_claim_any_length(size: int) -> None:
+def test_a_block_of_snappy_that_claims_an_impossible_length_is_refused(size: int) -> None:
     with pytest.raises(MalformedError, match="snappy"):
         inflate(JAVA + struct.pack(">i", size) + b"abc", Codec.SNAPPY)
     with pytest.raises(MalformedError, match="snappy"):
-        inflate(b"\xff\xff\xff\xff\x0f", Codec.SNAPPY)
+        inflate(b"\xff\xff\xff\xff\x0f", Codec.SNAPPY)  # without a header; it claims four gibibytes
 
 
 @pytest.mark.parametrize("name", ["gzip", *NAMES])
-def test_a_cut_or_damaged_section_is_reported_as_damage(name: str) -> None:
+def test_the_account_of_a_batch_with_a_cut_or_damaged_section_balances(name: str) -> None:
     (batch, *_) = (item for item in walk((CODECS / f"{name}.log").read_bytes()) if isinstance(item, Batch))
     section, chance = bytes(batch.data[HEADER_SIZE:]), random.Random(3)
     broken = [section[:size] for size in range(len(section))]

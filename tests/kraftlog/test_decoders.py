@@ -1,4 +1,4 @@
-"""The decoders are what the tables make them: against their text, a plain reader, and what Kafka itself wrote."""
+"""The generated decoders, compared with the generator, with a plain reader, and with records that Kafka wrote."""
 
 from __future__ import annotations
 
@@ -82,6 +82,7 @@ def test_the_names_of_records_that_are_not_decoded_are_those_of_their_table() ->
     ids=["int32", "string", "struct", "struct of a controller"],
 )
 def test_a_length_is_checked_before_memory_is_allocated_for_the_items(key: int, before: bytes) -> None:
+    """`before`: bytes of the fields before the array, whose length claims 2**28 - 2 items."""
     decoded = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
     assert isinstance(decoded, Unreadable)
     assert "268435454" in decoded.detail

@@ -19,6 +19,7 @@ from tests.kraftlog.golden import CHANGES, KRAFT, dump_of
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = tomllib.loads((ROOT / "operator/kraftlog/pyproject.toml").read_text())["project"]
 WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# Run before each example: the only packages are those in `site`.
 START = """
 import sys
 sys.path[:] = [*(one for one in sys.path if not one.endswith("site-packages")), "site"]
@@ -95,7 +96,7 @@ def test_the_wheel_alone_walks_over_the_batches_of_a_file(place: Path) -> None:
 
 def test_the_wheel_alone_reads_a_file_to_the_last_byte(place: Path) -> None:
     *levels, account = run(READING, place).splitlines()
-    assert account == "True 495"
+    assert account == "True 495"  # the account balances, and the file has 495 records
     assert len(levels) > 5
 
 

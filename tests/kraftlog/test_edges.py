@@ -1,4 +1,4 @@
-"""Edges of records in a batch: many are found by a guess, and all equal those of a walk from record to record."""
+"""Edges of records in a batch: many are by_product by a guess, and all equal those of a walk from record to record."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ def guess_in_small_sections_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the sizes from which edges are guessed, so that sections of nine records are guessed too."""
     for name, value in {"_SAMPLE": 2, "_LANE": 4, "_STEPS": 6}.items():
         monkeypatch.setattr(module, name, value)
-    return
 
 
-def straight(section: bytes, count: int) -> list[int] | None:
+def by_walk(section: bytes, count: int) -> list[int] | None:
     """The edges by a walk; None if the records do not end with the section."""
     places = [0]
     for _ in range(count):
@@ -37,7 +36,7 @@ def straight(section: bytes, count: int) -> list[int] | None:
     return places if places[-1] == len(section) else None
 
 
-def found(section: bytes, count: int) -> list[int] | None:
+def by_product(section: bytes, count: int) -> list[int] | None:
     """The edges by the product; None if it refuses the section."""
     try:
         places = edges(memoryview(section), count)
@@ -67,8 +66,8 @@ VALUES = st.one_of(
 @given(st.lists(VALUES, min_size=9, max_size=150))
 def test_edges_of_records_equal_those_of_a_walk(values: list[bytes]) -> None:
     section = b"".join(record(value, offset) for offset, value in enumerate(values))
-    places = found(section, len(values))
-    assert places == straight(section, len(values))
+    places = by_product(section, len(values))
+    assert places == by_walk(section, len(values))
     assert places is not None
 
 
@@ -83,7 +82,7 @@ def test_damaged_sections_are_refused_exactly_where_a_walk_refuses_them(
         section[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     count = len(values) + data.draw(st.sampled_from([0, 0, 0, -1, 1]))
     if count * 10 <= len(section):  # a larger count is refused before
-        assert found(bytes(section), count) == straight(bytes(section), count)
+        assert by_product(bytes(section), count) == by_walk(bytes(section), count)
 
 
 @pytest.mark.parametrize("count", [3, 9])
@@ -98,12 +97,12 @@ def test_most_records_of_a_large_section_are_found_without_a_walk(monkeypatch: p
     walked, walk = [], module._walk
 
     def noted(*args: object) -> tuple[list[int], int]:
-        found = walk(*args)  # type: ignore[arg-type] # passed on as they are
-        walked.append(len(found[0]))
-        return found
+        by_product = walk(*args)  # type: ignore[arg-type] # passed on as they are
+        walked.append(len(by_product[0]))
+        return by_product
 
     monkeypatch.setattr(module, "_walk", noted)
     values = [each for n in range(500) for each in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(n % 40)))]
     section = batch(0, *values)[61:]  # without the header of the batch
-    assert found(section, len(values)) == straight(section, len(values))
+    assert by_product(section, len(values)) == by_walk(section, len(values))
     assert sum(walked) < len(values) / 10

@@ -51,7 +51,7 @@ def test_a_compressed_file_belongs_to_the_log_unless_its_original_is_there() -> 
     ],
     ids=["nothing", "no snapshot", "a snapshot", "two snapshots", "a snapshot alone", "a gap, which a replay refuses"],
 )
-def test_the_newest_image_is_made_of_the_last_snapshot_and_the_segments_after_it(
+def test_the_newest_image_is_made_of_the_last_snapshot_and_the_segments_from_its_end_on(
     there: list[files.Segment | files.Snapshot], wanted: object
 ) -> None:
     assert files.newest([one.name for one in there] + ["quorum-state"]) == wanted
@@ -68,7 +68,7 @@ def test_the_newest_image_of_a_real_directory_equals_the_image_of_its_whole_log(
     whole = Replay()
     whole.append((folder / SEGMENTS[0].name).read_bytes(), below=1 << 40)
 
-    def said(image: Image) -> object:
+    def content(image: Image) -> object:
         return image.offset, image.registrations, image.finalized, image.voters, image.migration
 
-    assert said(replay.image()) == said(whole.image())
+    assert content(replay.image()) == content(whole.image())

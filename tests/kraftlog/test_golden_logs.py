@@ -144,16 +144,17 @@ def test_brokers_are_flagged_as_migrating_until_they_register_in_kraft_mode() ->
 
 def test_a_fenced_and_an_unregistered_broker_are_distinguished() -> None:
     replay = Replay()
-    seen: list[tuple[int, bool]] = []
+    states: list[tuple[int, bool]] = []
     for batch in batches_of(CHANGES):
         replay.append(batch.data, below=1 << 40)
         four = replay.image().brokers.get(4)
-        seen.append((-1, False) if four is None else (four.epoch, four.fenced))
-    changes = [seen[0], *(now for before, now in itertools.pairwise(seen) if now != before)]
+        states.append((-1, False) if four is None else (four.epoch, four.fenced))
+    changes = [states[0], *(now for before, now in itertools.pairwise(states) if now != before)]
     assert changes == [(-1, False), (110, True), (110, False), (110, True), (-1, False)]
 
 
 def led_by(leader: int | None, image: Image, other: Image) -> Image:
+    """The image with this leader, and with the counts of the other image."""
     return dataclasses.replace(image, counts=other.counts, quorum=Quorum(image.voters, leader))
 
 

@@ -113,9 +113,9 @@ def test_levels_are_read_in_both_layouts_and_a_repeated_level_is_no_change() -> 
 
 
 def test_the_quorum_follows_its_own_records_and_a_level_record_of_kraft_version_has_no_effect() -> None:
-    said = control_batch(0, (table.KRAFT_VERSION, {"kRaftVersion": 1}), (table.KRAFT_VOTERS, voters(2, 1)))
-    again = control_batch(3, (table.KRAFT_VOTERS, voters(1, 2)), (table.KRAFT_VOTERS, voters(1, 2, 3)))
-    assert changes(said + log([level("kraft.version", 1)], start=2) + again) == [
+    first = control_batch(0, (table.KRAFT_VERSION, {"kRaftVersion": 1}), (table.KRAFT_VOTERS, voters(2, 1)))
+    later = control_batch(3, (table.KRAFT_VOTERS, voters(1, 2)), (table.KRAFT_VOTERS, voters(1, 2, 3)))
+    assert changes(first + log([level("kraft.version", 1)], start=2) + later) == [
         LevelChange("kraft.version", 1, 0),
         VotersChange((1, 2), ()),
         LevelChange("kraft.version", 1, 1, takes_effect=False),

@@ -37,13 +37,13 @@ def test_an_image_is_that_of_a_replay_of_all_earlier_batches(full: int, monkeypa
     @given(st.lists(st.lists(RECORDS, min_size=1, max_size=5), max_size=8))
     def check(groups: list[list[bytes]]) -> None:
         replay = Replay()
-        kept = []
+        images = []
         offset = 0
         for number, values in enumerate(groups):
             replay.append(log(values, start=offset), below=ALL)
             offset += len(values)
-            kept.append((log(*groups[: number + 1]), replay.image()))
-        for prefix, image in kept:
+            images.append((log(*groups[: number + 1]), replay.image()))
+        for prefix, image in images:
             alone = Replay()
             alone.append(prefix, below=ALL)
             assert image == alone.image()
@@ -56,12 +56,12 @@ def test_an_image_is_that_of_a_replay_of_all_earlier_batches(full: int, monkeypa
 def test_an_image_of_a_real_log_is_that_of_a_replay_of_all_earlier_batches(path: Path) -> None:
     batches = batches_of(path)
     replay = Replay()
-    kept = []
+    images = []
     for batch in batches:
         replay.append(batch.data, below=ALL)
-        kept.append(replay.image())
+        images.append(replay.image())
     for at in range(0, len(batches), 97):
-        assert kept[at] == of(batches[: at + 1])
+        assert images[at] == of(batches[: at + 1])
 
 
 @pytest.mark.parametrize("path", [*SEGMENTS, *SNAPSHOTS], ids=name)
@@ -73,12 +73,12 @@ def test_a_pickled_image_of_a_real_log_is_equal_to_the_original(path: Path) -> N
     else:
         replay.append(path.read_bytes(), below=ALL)
     image = replay.image()
-    again = pickle.loads(pickle.dumps(image))
-    assert again == image
-    assert (again.features_offset, again.unregistered) == (image.features_offset, image.unregistered)
-    assert repr(again) == repr(image)
+    unpickled = pickle.loads(pickle.dumps(image))
+    assert unpickled == image
+    assert (unpickled.features_offset, unpickled.unregistered) == (image.features_offset, image.unregistered)
+    assert repr(unpickled) == repr(image)
     replay.append(log([level("metadata.version", 1), broker(1, 99)], start=image.offset), below=ALL)
-    assert again == image != replay.image()
+    assert unpickled == image != replay.image()
 
 
 def test_the_images_of_an_idle_log_share_their_content_and_differ_only_in_the_offset() -> None:

@@ -108,8 +108,8 @@ def test_no_log_of_a_real_node_has_an_impossible_record(path: Path) -> None:
 
 @pytest.mark.parametrize("value", ABSENCES.values(), ids=ABSENCES)
 def test_a_record_that_refers_to_unknown_state_is_not_impossible(value: bytes) -> None:
-    assert offsets({FIRST: log([no_op(), value])}) == [1]  # the log is known from its begin
-    assert offsets({segment(50): log([no_op(), value], start=50)}) == []  # not known from its begin
+    assert offsets({FIRST: log([no_op(), value])}) == [1]  # the log is known from its beginning
+    assert offsets({segment(50): log([no_op(), value], start=50)}) == []  # not known from its beginning
     assert offsets({FIRST: log([no_op()]) + batch(9, value)}) == []  # a gap
     assert offsets({FIRST: log([no_op()]) + log([no_op()], start=1)[:-1] + b"\1" + batch(2, value)}) == []  # damage
     assert offsets({FIRST: log([bytes([1, 99, 0, 1]), value])}) == []  # a type of a later release
@@ -197,8 +197,8 @@ def test_control_records_and_no_ops_do_not_hide_a_contradiction() -> None:
 
 def test_the_memory_of_the_judge_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "MAX_KNOWN", 3)
-    again = [topic(), partition(), removed()] * 3
-    assert offsets({FIRST: log(again)}) == []
+    created_and_removed = [topic(), partition(), removed()] * 3
+    assert offsets({FIRST: log(created_and_removed)}) == []
     with pytest.raises(TooLargeError, match="more than 3 topics"):
         found_in({FIRST: log([topic(), partition(), partition(1)])})
 

@@ -84,7 +84,7 @@ def test_no_line_has_a_secret_unless_secrets_are_requested() -> None:
     data = batch(0, no_op()) + batch(1, *values)
     hidden, shown = (str(compare_lines(data, lines, redact)[0]) for redact in (True, False))
     counts = [text.count(secret.decode()) + text.count(base64.b64encode(secret).decode()) for text in (hidden, shown)]
-    assert counts == [0, 2 + len(SECRET_FIELDS & names)]
+    assert counts == [0, 2 + len(SECRET_FIELDS & names)]  # the config, the unknown tag, and the credential's fields
 
 
 @pytest.mark.parametrize("at_once", [1, 100, 5000, 1 << 30])
@@ -92,7 +92,7 @@ def test_lines_are_the_same_for_any_number_of_lines_at_once(at_once: int, monkey
     monkeypatch.setattr(module, "_AT_ONCE", at_once)
     items, _ = compare_lines(BUSY, lines)
     texts = [len(item) for item in items if isinstance(item, str)]
-    assert (len(texts) > 1000) == (at_once == 1)
+    assert (len(texts) > 1000) == (at_once == 1)  # then each text has one line; BUSY has 1,500 records
     for path in FILES:
         compare_lines(path.read_bytes(), lines)
 
@@ -102,6 +102,7 @@ def test_the_text_in_memory_does_not_grow_with_the_batch() -> None:
     quota = frame(CLIENT_QUOTA, {"entity": entity, "key": "", "value": 1.0, "remove": False})
     items, single_entries = compare_lines(batch(0, no_op()) + batch(1, *[quota] * 30), lines)
     assert len(single_entries) == 1
+    # An item takes 36 characters of JSON, and two records have more bytes than a text is made of (`_AT_ONCE`).
     assert max(len(str(item)) for item in items) < 3 * 36 * len(entity)
 
 

@@ -110,5 +110,5 @@ def test_a_pickled_map_is_read_by_a_process_with_another_hash_seed() -> None:
         reader = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
-        said, _ = reader.communicate(pickle.dumps(FrozenMap(many)))
-        assert said == b"%d\n" % len(many)
+        output, _ = reader.communicate(pickle.dumps(FrozenMap(many)))
+        assert output == b"%d\n" % len(many)

@@ -44,7 +44,7 @@ def test_a_registration_in_the_same_mode_is_no_change_of_mode() -> None:
     assert modes.finish().modes == (ModeChange(1, in_kraft=False, at=at(1)), ModeChange(1, in_kraft=True, at=at(3)))
 
 
-def test_the_mode_of_an_unregistered_broker_is_unknown() -> None:
+def test_an_unregistered_broker_has_no_mode_until_it_registers_again() -> None:
     modes = Modes()
     modes.registered(registered(1, flagged=False), at(1))
     modes.unregistered(1, at(2))
@@ -62,8 +62,8 @@ def test_a_state_that_is_written_again_is_no_change() -> None:
 
 def test_only_the_latest_changes_of_mode_are_kept() -> None:
     modes = Modes()
-    for offset in range(2 * MAX_CHANGES + 1):
+    for offset in range(2 * MAX_CHANGES + 1):  # with the last one, all but the latest `MAX_CHANGES` are dropped
         modes.registered(registered(1, flagged=bool(offset % 2)), at(offset))
-    kept = modes.finish().modes
-    assert len(kept) == MAX_CHANGES
-    assert kept[-1].at.offset == 2 * MAX_CHANGES
+    latest = modes.finish().modes
+    assert len(latest) == MAX_CHANGES
+    assert latest[-1].at.offset == 2 * MAX_CHANGES

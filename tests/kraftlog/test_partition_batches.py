@@ -27,6 +27,7 @@ def test_the_many_partition_changes_of_a_failed_broker_are_read_at_once(monkeypa
         change(8, 3, isr=(9,)),  # an ISR with a broker that is no replica
         change(8, 4, isr=(2,), replicas=(2, 4), addingReplicas=(4,)),  # a reassignment
     ]
+    # The first 23 bytes are the frame, the number of the partition, and the topic id.
     changes = [one for one in changes if one[:23] not in {each[:23] for each in odd}]
     replay = Replay(sections=[Section.PARTITIONS])
     replay.append(batch(0, *values), below=ALL)
@@ -73,7 +74,7 @@ def test_an_image_of_partitions_does_not_change_with_later_batches() -> None:
     assert not image.partitions.is_untouched_in(replay.image().partitions)
 
 
-def test_a_batch_of_records_without_content_takes_no_memory() -> None:
+def test_no_edges_are_made_for_a_number_of_records_that_is_impossible_or_too_large() -> None:
     """The number of records in the header of a batch may be false, so no memory is allocated for it."""
     from kraftlog.edges import edges
 
@@ -103,7 +104,7 @@ def test_clearing_elr_reads_only_partitions_that_have_eligible_replicas() -> Non
 
 def test_more_partitions_than_memory_is_allowed_are_refused() -> None:
     for count in (20, 5000):  # record by record, and at once
-        replay = Replay(sections=[Section.PARTITIONS], limit=count * 30)
+        replay = Replay(sections=[Section.PARTITIONS], limit=count * 30)  # fewer bytes than a partition takes
         with pytest.raises(TooLargeError):
             replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(count))), below=ALL)
 

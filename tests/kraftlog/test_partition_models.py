@@ -91,7 +91,7 @@ BROKERS = st.integers(1, 6)
 @st.composite
 def record(draw: st.DrawFn) -> bytes:
     number, at = draw(st.integers(1, 3)), draw(st.integers(0, 5))
-    kind = draw(st.sampled_from("tppppppccccre"))
+    kind = draw(st.sampled_from("tppppppccccre"))  # topic, partition, change, removal, ELR cleared
     if kind == "t":
         return topic(number)
     if kind == "r":
@@ -127,7 +127,7 @@ def record(draw: st.DrawFn) -> bytes:
 
 @pytest.fixture(autouse=True, scope="module")
 def read_few_at_once_as_well() -> Iterator[None]:
-    """Elsewhere so few records in a row are quicker one by one."""
+    """Read even a single record as a block; without this, fewer than `blocks._FEW` are read one by one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "_FEW", 1)
         yield
@@ -142,7 +142,7 @@ def test_partitions_equal_a_model_read_singly_in_batches_and_from_a_snapshot(val
     single, together = read(*values), read(*values, at_once=True)
     assert rows(single) == rows(together) == model.rows
     assert single.unreadable == together.unreadable
-    assert {**together.counts, 20: 0} == {**single.counts, 20: 0}
+    assert {**together.counts, 20: 0} == {**single.counts, 20: 0}  # `read` adds NoOps (key 20) to read many at once
     replay = Replay(sections=[Section.PARTITIONS])
     replay.load_snapshot(snapshot(*values, *[no_op()] * 40), end_offset=900, epoch=3)
     assert rows(replay.image()) == model.rows

@@ -255,7 +255,7 @@ def test_a_partition_before_its_topic_counts_as_unreadable() -> None:
     values += [partition(1, 3, 1, 2), partition(2, 0, 1, 2), topic(2), partition(2, 1, 1, 2)]
     single, together = read(*values), read(*values, at_once=True)
     assert rows(single).keys() == rows(together).keys() == {("topic-1", 3), ("topic-2", 1)}
-    assert (single.unreadable, together.unreadable) == (3, 3)
+    assert (single.unreadable, together.unreadable) == (3, 3)  # (1, 0), (1, 1) and (2, 0) come before their topics
 
 
 @ONE_BY_ONE_AND_AT_ONCE

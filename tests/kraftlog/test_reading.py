@@ -132,7 +132,7 @@ def test_records_of_a_compressed_batch_are_read_and_its_growth_is_reported() -> 
 @pytest.mark.parametrize("codec", [2, 3, 4, 5, 7], ids=["snappy", "lz4", "zstd", "unassigned 5", "unassigned 7"])
 def test_a_batch_with_a_wrong_codec_is_reported_with_all_its_records(codec: int) -> None:
     data = bytearray(batch(0, no_op(), no_op()))
-    data[22] |= codec
+    data[22] |= codec  # the lower byte of the attributes
     entries, (damage,), account = read(resealed(bytes(data)))
     assert entries == []
     assert (damage.position, damage.size) == (HEADER_SIZE, len(data) - HEADER_SIZE)
@@ -170,7 +170,7 @@ def test_a_gzip_bomb_is_damage() -> None:
     assert account.is_balanced
 
 
-def test_a_record_of_many_small_items_takes_no_memory() -> None:
+def test_a_record_of_a_million_small_items_is_not_decoded() -> None:
     entity = tuple({"entityType": "", "entityName": None} for _ in range(1_000_000))
     data = batch(0, frame(CLIENT_QUOTA, {"entity": entity, "key": "", "value": 1.0, "remove": False}), no_op())
     tracemalloc.start()

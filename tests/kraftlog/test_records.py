@@ -71,7 +71,7 @@ def test_a_body_that_is_too_short_or_too_long_is_unreadable_and_kept(
     if kind.control:
         content["version"] = version
     value = encode(Decoded(kind, version, content, layout.name))
-    head = 2 if kind.control else 3
+    head = 2 if kind.control else 3  # bytes: the version of a control record, or the frame
     for wrong in [value[:end] for end in range(head, len(value))] + [value + b"\0"]:
         decoded = read(kind, wrong)
         if isinstance(decoded, Decoded):  # a level range without its last bytes, see above
@@ -98,7 +98,7 @@ def test_any_control_record_is_decoded_or_kept_bit_for_bit(key: bytes, value: by
 
 @pytest.mark.parametrize(
     ("value", "key", "version", "reason", "name"),
-    [
+    [  # a value begins with the frame version, the api key and the version of the record
         (bytes((1, 13, 0)) + b"body", 13, 0, RawReason.TYPE, None),
         (bytes((1, 14, 1)) + b"body", 14, 1, RawReason.VERSION, "CLIENT_QUOTA_RECORD"),
         (bytes((1, 30, 0)), 30, 0, RawReason.TYPE, None),
@@ -108,7 +108,7 @@ def test_any_control_record_is_decoded_or_kept_bit_for_bit(key: bytes, value: by
         (bytes((2, 12, 0)) + b"body", -1, -1, RawReason.FRAME, None),
     ],
 )
-def test_records_of_unknown_types_are_kept(
+def test_records_of_an_unknown_type_version_or_frame_are_kept(
     value: bytes, key: int, version: int, reason: RawReason, name: str | None
 ) -> None:
     decoded = decode(value)
@@ -120,14 +120,14 @@ def test_records_of_unknown_types_are_kept(
 
 @pytest.mark.parametrize(
     ("key", "value", "number", "version", "reason"),
-    [
+    [  # the last two bytes of a key are the type, the first two bytes of a value its version
         (b"\0\0\0\1", b"\0\0", 1, 0, RawReason.TYPE),
         (b"\0\0\0\7", b"\0\1more", 7, 1, RawReason.TYPE),
         (b"\0\0\0\5", b"\0\1\0\1\0", 5, 1, RawReason.VERSION),
         (b"\0\0\0\5", b"\xff\xff\0\1\0", 5, -1, RawReason.VERSION),
     ],
 )
-def test_control_records_of_unknown_types_are_kept(
+def test_control_records_of_an_unknown_type_or_version_are_kept(
     key: bytes, value: bytes, number: int, version: int, reason: RawReason
 ) -> None:
     decoded = decode_control(key, value)
@@ -137,7 +137,7 @@ def test_control_records_of_unknown_types_are_kept(
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("value", "words"),
     [
         (None, "without a value"),
         (b"", "cut"),
@@ -155,10 +155,10 @@ def test_control_records_of_unknown_types_are_kept(
         (bytes((1, 27, 0)) + bytes(21) + unsigned(0), "null for endPoints"),
     ],
 )
-def test_an_unreadable_value_has_a_reason_without_its_content(value: bytes | None, why: str) -> None:
+def test_an_unreadable_value_has_a_reason_without_its_content(value: bytes | None, words: str) -> None:
     decoded = decode(value)
     assert isinstance(decoded, Unreadable)
-    assert why in decoded.detail
+    assert words in decoded.detail
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_two_layouts_of_a_feature_level_are_distinguished_and_remembered(
 
 @pytest.mark.parametrize(("value", "shortest"), [("0114008000", "01140000"), ("011580000300", "0115000300")])
 def test_an_overlong_varint_is_encoded_as_kafka_writes_it(value: str, shortest: str) -> None:
-    """Kafka reads a longer form too, but none is known to be written."""
+    """A longer form, such as 8000 for 0, is valid for Kafka, which is not known to write one."""
     assert encode(decode(bytes.fromhex(value))).hex() == shortest
 
 
@@ -208,7 +208,7 @@ def test_a_known_tag_of_a_later_version_is_an_unknown_tag_of_an_earlier_one() ->
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         ({"name": "x"}, "featureLevel"),
         ({"name": "x", "featureLevel": 1, "other": 1}, "featureLevel"),
@@ -218,8 +218,8 @@ def test_a_known_tag_of_a_later_version_is_an_unknown_tag_of_an_earlier_one() ->
         ({"name": "x", "featureLevel": 1, UNKNOWN_TAGS: ((7, b""), (7, b""))}, "tag 7 is given twice"),
     ],
 )
-def test_data_that_does_not_fit_its_schema_is_not_encoded(data: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_data_that_does_not_fit_its_schema_is_not_encoded(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         frame(table.FEATURE_LEVEL, data)
 
 

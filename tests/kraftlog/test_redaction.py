@@ -25,6 +25,7 @@ def config(kind: int, name: str, value: str | None) -> Decoded:
 
 
 def of_bytes(struct: Struct) -> Iterator[str]:
+    """Names of the fields of type bytes, also in nested structs."""
     for field in struct.fields:
         inner = field.type.of if isinstance(field.type, Array) else field.type
         if isinstance(inner, Struct):
@@ -34,6 +35,7 @@ def of_bytes(struct: Struct) -> Iterator[str]:
 
 
 def secrets(value: Any) -> Iterator[bytes]:
+    """The secrets in decoded data: values of secret fields, and unknown tags."""
     if isinstance(value, dict):
         for name, each in value.items():
             if name in SECRET_FIELDS:
@@ -62,6 +64,7 @@ def test_redaction_removes_secrets_of_records_written_by_kafka_and_nothing_else(
         assert isinstance(decoded, Decoded)
         if kind in CONTROL_NAMES or kind == "ConfigRecord":
             continue
+        # Shorter ones may be in other fields by chance.
         hidden, shown = [secret for secret in secrets(decoded.data) if len(secret) > 3], redacted(decoded)
         credentials += kind == "UserScramCredentialRecord" and bool(hidden)
         assert not any(repr(secret) in repr(shown) for secret in hidden)

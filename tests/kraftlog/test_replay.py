@@ -68,7 +68,7 @@ def test_the_image_of_an_empty_log_is_empty() -> None:
     ids=[
         "registered", "unfenced", "fenced", "unfenced by a change", "fenced by a change", "a change that keeps fenced",
         "a change of nothing", "unfenced and stopping", "stopping, and a change that keeps it",
-        "registered again after stopping", "version 0 of the record", "version 4 of the record",
+        "registered third after stopping", "version 0 of the record", "version 4 of the record",
     ],
 )  # fmt: skip
 def test_the_last_registration_record_of_a_broker_wins(records: list[bytes], fenced: bool, shutdown: bool) -> None:
@@ -96,7 +96,7 @@ def test_the_last_registration_record_of_a_broker_wins(records: list[bytes], fen
         "an impossible code of stopping",
     ],
 )  # fmt: skip
-def test_a_change_of_an_unknown_broker_registration_counts_as_unreadable(record: bytes) -> None:
+def test_a_change_that_contradicts_the_registrations_of_brokers_counts_as_unreadable(record: bytes) -> None:
     earlier, later = image_of(log([broker(1, 5)])), image_of(log([broker(1, 5), record]))
     assert later.brokers == earlier.brokers
     assert later.unreadable == 1
@@ -134,8 +134,8 @@ def test_the_time_of_the_last_return_is_known_for_brokers_and_controllers() -> N
     assert first.returned == dict.fromkeys((1, 2, 3001), first.elapsed_ms)
     later = image_of(log(begin, [unfence(1, 5), change(2, 6, fenced=1)]))
     assert later.returned == {1: later.elapsed_ms, 2: first.elapsed_ms, 3001: first.elapsed_ms}
-    again = image_of(log(begin, [change(2, 6, fenced=1)], [change(2, 6, fenced=-1), change(1, 5, fenced=0)]))
-    assert again.returned == {1: first.elapsed_ms, 2: again.elapsed_ms, 3001: first.elapsed_ms}
+    third = image_of(log(begin, [change(2, 6, fenced=1)], [change(2, 6, fenced=-1), change(1, 5, fenced=0)]))
+    assert third.returned == {1: first.elapsed_ms, 2: third.elapsed_ms, 3001: first.elapsed_ms}
 
 
 SECOND, HOUR = 1000, 3_600_000
@@ -167,7 +167,7 @@ NO_OP, REGISTERED = [frame(table.NO_OP, {})], [broker(1, 5)]
     ],
     ids=[
         "two minutes of batches every 500 ms", "set forward by an hour between two batches", "set back by an hour",
-        "set back, and forward again", "set before the registration", "set between other registrations",
+        "set back, and forward third", "set before the registration", "set between other registrations",
     ],
 )  # fmt: skip
 def test_a_clock_that_is_set_does_not_change_the_age_of_a_registration(
@@ -186,7 +186,7 @@ def test_the_time_of_an_image_counts_from_the_end_of_its_snapshot() -> None:
     replay.load_snapshot(snapshot(broker(1, 5)), end_offset=50, epoch=1)
     replay.append(batch(50, *NO_OP), below=100)
     image = replay.image()
-    assert image.elapsed_ms == image.timestamp_ms - (NOW - 5)
+    assert image.elapsed_ms == image.timestamp_ms - (NOW - 5)  # the time in the header of `snapshot`
     assert image.registered == {1: 0}
 
 
@@ -305,7 +305,11 @@ def test_control_records_take_effect_inside_a_transaction_and_survive_its_abort(
     assert (image.leader_id, image.features, image.in_transaction) == (3002, {}, False)
 
 
-@pytest.mark.parametrize("records", [[end()], [abort()], [begin(), begin(), end()]])
+@pytest.mark.parametrize(
+    "records",
+    [[end()], [abort()], [begin(), begin(), end()]],
+    ids=["an End without Begin", "an Abort without Begin", "a Begin within a transaction"],
+)
 def test_an_unmatched_transaction_record_counts_as_unreadable(records: list[bytes]) -> None:
     image = image_of(log(records))
     assert (image.unreadable, image.in_transaction) == (1, False)
@@ -339,7 +343,12 @@ def test_the_quorum_is_read_from_control_records() -> None:
         (b"\1\3", 1, {3: 1}),
         (bytes((1, 29, 0)) + b"\x17" + bytes(22) + b"\0", 1, {29: 1}),
     ],
-)
+    ids=[
+        "a type of another section", "an unknown type", "a later version of a registration", "a level that is cut",
+        "another frame version", "empty", "a frame without key", "a frame without version",
+        "a type of the section that does not follow its layout",
+    ],
+)  # fmt: skip
 def test_only_records_that_could_change_the_image_count_as_unreadable(
     value: bytes, unreadable: int, counts: dict[int, int]
 ) -> None:

@@ -45,12 +45,13 @@ def test_a_gzip_batch_is_read_and_an_invalid_one_counts_as_unreadable() -> None:
 def test_truncated_records_within_a_valid_crc_count_as_unreadable(cut: int) -> None:
     data = bytearray(batch(0, no_op(), level("metadata.version", 21)))
     data = data[:-cut]
-    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")  # the length in the header
     image = image_of(_with_good_crc(data))
     assert (image.offset, image.unreadable, image.features) == (2, 1, {})
 
 
 def _with_good_crc(data: bytearray) -> bytes:
+    """The batch with the CRC that its bytes from the attributes on have now."""
     import google_crc32c
 
     data[17:21] = google_crc32c.value(bytes(data[21:])).to_bytes(4, "big")
@@ -60,11 +61,12 @@ def _with_good_crc(data: bytearray) -> bytes:
 @pytest.mark.parametrize("more", [1, 2, 100])
 def test_a_batch_that_claims_too_many_records_reads_none_of_the_next_batch(more: int) -> None:
     data = bytearray(batch(0, no_op(), level("a", 1)))
-    data[57:61] = (2 + more).to_bytes(4, "big")
+    data[57:61] = (2 + more).to_bytes(4, "big")  # the number of records in the header
     image = image_of(_with_good_crc(data) + batch(2, level("b", 1)))
     assert (image.features, image.counts, image.unreadable) == ({"a": 1, "b": 1}, {20: 1, 12: 2}, 1)
 
 
+# Positions in the offset, length, magic, CRC, attributes, times, and records of a batch.
 @pytest.mark.parametrize("at", [3, 8, 16, 17, 21, 40, 61, 70])
 def test_a_batch_with_only_a_no_op_record_is_checked_like_any_batch(at: int) -> None:
     tick = batch(1, no_op(), epoch=4)
@@ -84,10 +86,10 @@ def test_a_batch_with_only_a_no_op_record_is_checked_like_any_batch(at: int) -> 
 
 def test_no_header_is_created_for_batches_of_an_idle_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     """120 a minute and cluster: most of what a cluster at rest costs."""
-    made: list[int] = []
+    header_positions: list[int] = []
 
     def counted(view: memoryview, position: int) -> object:
-        made.append(position)
+        header_positions.append(position)
         return head_at(view, position)
 
     monkeypatch.setattr(replay_module, "head_at", counted)
@@ -96,7 +98,7 @@ def test_no_header_is_created_for_batches_of_an_idle_controller(monkeypatch: pyt
     replay.append(data, below=ALL)
     image = replay.image()
     assert (image.offset, image.features, image.counts) == (122, {"a": 2}, {12: 2, 20: 120})
-    assert len(made) == 2
+    assert len(header_positions) == 2
 
 
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
@@ -117,11 +119,11 @@ def test_a_replay_accepts_any_buffer_and_does_not_keep_it(view: type) -> None:
 def test_append_reads_only_complete_batches_below_the_bound() -> None:
     data = log([level("a", 1)], [level("a", 2), no_op()], [level("a", 3)])
     replay = Replay()
-    seen = []
+    states = []
     for below in range(6):
         replay.append(data, below=below)
-        seen.append((replay.offset, replay.image().features.get("a")))
-    assert seen == [(0, None), (1, 1), (1, 1), (3, 2), (4, 3), (4, 3)]
+        states.append((replay.offset, replay.image().features.get("a")))
+    assert states == [(0, None), (1, 1), (1, 1), (3, 2), (4, 3), (4, 3)]
 
 
 @pytest.mark.parametrize("step", [1, 7, 61, 80, 1000])
@@ -129,7 +131,7 @@ def test_a_log_in_pieces_gives_the_image_of_the_whole(step: int) -> None:
     data = log([level("a", 1)], [begin(), broker(1, 5)], [end()], [level("a", 2), no_op()])
     replay = Replay()
     for stop in range(0, len(data) + step, step):
-        replay.append(data[:stop], below=ALL)  # a cut batch is left, what is in is ignored
+        replay.append(data[:stop], below=ALL)  # a cut batch is left for later, applied ones are skipped
     assert replay.image() == image_of(data)
 
 
@@ -148,6 +150,7 @@ def test_a_gap_is_refused_after_the_batches_before_the_gap_are_applied() -> None
     assert (replay.offset, replay.image().features) == (1, {"a": 1})
 
 
+# Positions in the length, magic, CRC, attributes, times, and records of a batch.
 @pytest.mark.parametrize("at", [8, 16, 17, 21, 40, 61, 70])
 def test_a_damaged_batch_is_refused_after_the_batches_before_are_applied(at: int) -> None:
     first, second = batch(0, level("a", 1)), bytearray(batch(1, level("a", 2)))
@@ -194,16 +197,17 @@ def test_a_snapshot_cut_at_any_byte_is_refused_and_the_state_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "reason"),
     [
         (batch(0, level("a", 5)) + control_batch(1, (table.SNAPSHOT_FOOTER, {})), "header"),
         (WHOLE + batch(4, no_op()), "behind the footer"),
         (WHOLE[: len(snapshot()) // 2 - 30] + WHOLE, "bytes?|byte"),
         (snapshot()[:83] + control_batch(2, (table.SNAPSHOT_FOOTER, {})), "offset 1 of the snapshot is missing"),
     ],
+    ids=["no header", "a batch behind the footer", "a part of a batch before the header", "a gap before the footer"],
 )
-def test_an_incomplete_snapshot_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(SnapshotIncomplete, match=why):
+def test_an_incomplete_snapshot_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(SnapshotIncomplete, match=reason):
         Replay().load_snapshot(data, end_offset=900, epoch=3)
 
 

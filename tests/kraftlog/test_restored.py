@@ -42,7 +42,7 @@ def restore(files: Mapping[str, bytes], at: int | None = None) -> Restored:
     return image_at(files, opener(files), at=at)
 
 
-def says(image: Image) -> tuple[Any, ...]:
+def state_of(image: Image) -> tuple[Any, ...]:
     """The state of the cluster in an image, which does not depend on the files that it was made of."""
     voters = None if image.voters is None else tuple(sorted(voter.id for voter in image.voters))
     return (
@@ -55,7 +55,7 @@ def says(image: Image) -> tuple[Any, ...]:
 def test_the_image_of_a_real_log_at_an_offset_has_exactly_the_records_below_the_offset(path: Path) -> None:
     files = {one.name: one.read_bytes() for one in path.parent.iterdir() if one.suffix in (".log", ".checkpoint")}
     one_by_one = Replay()
-    assert says(restore(files, 0).image) == says(one_by_one.image())
+    assert state_of(restore(files, 0).image) == state_of(one_by_one.image())
     made_of = set()
     for whole in batches_of(path):
         for record in whole.records():
@@ -64,11 +64,11 @@ def test_the_image_of_a_real_log_at_an_offset_has_exactly_the_records_below_the_
             if (record.offset + 1) % 5 and whole.data[HEADER_SIZE:] == ONLY_NO_OP:
                 continue  # of no-op records, which are most of the log, each fifth is enough
             restored = restore(files, record.offset + 1)
-            assert says(restored.image) == says(one_by_one.image())
+            assert state_of(restored.image) == state_of(one_by_one.image())
             assert restored.image.epoch == whole.leader_epoch
             made_of.add(restored.made_of)
     assert len(made_of) == 3  # of the log alone, of the snapshot alone, and of both
-    assert says(restore(files).image) == says(one_by_one.image())
+    assert state_of(restore(files).image) == state_of(one_by_one.image())
 
 
 def test_an_offset_inside_of_a_batch_has_the_records_before_it() -> None:
@@ -129,7 +129,7 @@ CUT = {FIRST: log([level(METADATA, 7)], [no_op()])[:-5], segment(2): log([no_op(
 
 
 @pytest.mark.parametrize(
-    ("files", "known", "why"),
+    ("files", "known", "reason"),
     [
         (GAP, 2, f"offsets 2 to 3 are missing: {segment(4)} is the next file"),
         (WITHIN, 1, f"{FIRST}: offsets 1 to 2 are missing"),
@@ -140,14 +140,14 @@ CUT = {FIRST: log([level(METADATA, 7)], [no_op()])[:-5], segment(2): log([no_op(
     ids=["between files", "within a file", "damage", "cut", "overlap"],
 )
 def test_the_state_is_known_up_to_missing_records_and_unknown_after(
-    files: Mapping[str, bytes], known: int, why: str
+    files: Mapping[str, bytes], known: int, reason: str
 ) -> None:
     restored = restore(files)
-    assert (restored.image.offset, restored.stop_reason) == (known, why)
+    assert (restored.image.offset, restored.stop_reason) == (known, reason)
     assert restore(files, known).stop_reason == ""
     with pytest.raises(StateUnknown) as refused:
         restore(files, known + 1)
-    assert (str(refused.value), refused.value.exact_until) == (why, known)
+    assert (str(refused.value), refused.value.exact_until) == (reason, known)
 
 
 def test_the_state_is_known_again_after_a_snapshot_behind_a_gap() -> None:
@@ -159,7 +159,7 @@ def test_the_state_is_known_again_after_a_snapshot_behind_a_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "at", "why"),
+    ("files", "at", "reason"),
     [
         ({segment(5): b""}, None, "the log begins at offset 5, and no whole snapshot is here to begin with"),
         (
@@ -177,11 +177,11 @@ def test_the_state_is_known_again_after_a_snapshot_behind_a_gap() -> None:
     ids=["no snapshot", "before the snapshot", "behind a snapshot", "behind the log", "a cut snapshot"],
 )  # fmt: skip
 def test_an_offset_that_cannot_be_reached_is_refused_with_the_reason(
-    files: Mapping[str, bytes], at: int | None, why: str
+    files: Mapping[str, bytes], at: int | None, reason: str
 ) -> None:
     with pytest.raises(StateUnknown) as refused:
         restore(files, at)
-    assert str(refused.value) == why
+    assert str(refused.value) == reason
 
 
 @pytest.mark.parametrize("tail", [batch(1, no_op())[:-3], bytes(100_000), b"\x00"], ids=["cut", "zeros", "one byte"])

@@ -99,7 +99,7 @@ def test_partitions_of_real_nodes_lack_a_replica_for_the_time_that_the_dump_tool
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
-def test_the_history_from_a_snapshot_equals_that_from_the_begin_of_the_log(path: Path) -> None:
+def test_the_history_from_a_snapshot_equals_that_from_the_beginning_of_the_log(path: Path) -> None:
     offset, epoch = snapshot_id(path)
     data = path.with_name("00000000000000000000.log").read_bytes()
     whole, late = history_of(data), RollReader(since_ms=0)
@@ -166,12 +166,12 @@ def test_the_phases_of_recorded_restarts_on_kubernetes_are_as_recorded(release: 
         for one in history.absences:
             if one.role == "controller":
                 continue
-            told_of = [record for record in records if record.get("brokerId") == one.node_id]
+            of_node = [record for record in records if record.get("brokerId") == one.node_id]
             expected = [
-                next(record["at"] for record in told_of if record.get("inControlledShutdown")),
-                next(record["at"] for record in told_of if record.get("fenced") == 1),
-                next(record["at"] for record in told_of if record["type"] == "REGISTER_BROKER_RECORD"),
-                next(record["at"] for record in told_of if record.get("fenced") == -1),
+                next(record["at"] for record in of_node if record.get("inControlledShutdown")),
+                next(record["at"] for record in of_node if record.get("fenced") == 1),
+                next(record["at"] for record in of_node if record["type"] == "REGISTER_BROKER_RECORD"),
+                next(record["at"] for record in of_node if record.get("fenced") == -1),
                 [record["at"] for record in records if one.node_id in record.get("isr", ())][-1],
             ]
             assert [moment and (moment.at_ms - NOW) / 1000 for moment in one.moments] == expected
@@ -227,12 +227,12 @@ def test_the_first_start_of_a_broker_is_no_absence() -> None:
 
 def test_a_combined_node_is_reported_once() -> None:
     both = (broker(1, 1, fenced=False), controller(1))
-    again = (controller(1, 2), change(1, 1, fenced=1), broker(1, 4), change(1, 4, fenced=-1))
-    (absence,) = history_of(log(both, again)).absences
+    restart = (controller(1, 2), change(1, 1, fenced=1), broker(1, 4), change(1, 4, fenced=-1))
+    (absence,) = history_of(log(both, restart)).absences
     assert (absence.role, offsets(absence)) == ("node", [None, 3, 4, 5, 5])
 
 
-def test_an_absence_that_begins_before_a_snapshot_has_no_begin() -> None:
+def test_an_absence_that_begins_before_a_snapshot_begins_with_the_snapshot() -> None:
     reader = RollReader(since_ms=0)
     reader.load_snapshot(
         snapshot(broker(1, 1, fenced=True), broker(2, 2, version=3, fenced=False, inControlledShutdown=True)),

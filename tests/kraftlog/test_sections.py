@@ -102,7 +102,7 @@ def test_records_of_sections_that_are_not_selected_are_not_decoded(data: bytes, 
     assert sum(image.counts.values()) == 2
 
 
-@pytest.mark.parametrize("close", [end(), abort()])
+@pytest.mark.parametrize("close", [end(), abort()], ids=["End", "Abort"])
 def test_a_transaction_keeps_only_records_of_selected_sections(close: bytes) -> None:
     data = log([level("a", 1)], [begin(), broker(1, 5), level("a", 2)], [controller(3001), close])
     agree(image_of(data, [Section.FEATURES]), image_of(data), [Section.FEATURES])

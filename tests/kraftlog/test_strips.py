@@ -36,8 +36,8 @@ def history_of(data: bytes, *, since_ms: int = 0, default: int | None = None, mo
     return reader.finish(most)
 
 
-def only(found: RollHistory) -> Strip:
-    (strip,) = found.strips
+def only(history: RollHistory) -> Strip:
+    (strip,) = history.strips
     return strip
 
 
@@ -79,7 +79,7 @@ def test_a_replica_that_is_being_added_is_not_counted_as_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings_of_it", "default", "below"),
+    ("config_records", "default", "below"),
     [
         ((), None, None),
         ((), 2, False),
@@ -98,10 +98,10 @@ def test_a_replica_that_is_being_added_is_not_counted_as_missing() -> None:
     ],
 )  # fmt: skip
 def test_a_stretch_below_min_insync_replicas_is_reported_where_the_minimum_is_known(
-    settings_of_it: tuple[bytes, ...], default: int | None, below: bool | None
+    config_records: tuple[bytes, ...], default: int | None, below: bool | None
 ) -> None:
     """Two replicas are in sync. `default`: the value in the files of brokers; `below`: None if it is not known."""
-    history = history_of(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
+    history = history_of(log((*ONE, *config_records), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
     assert [stretch.below_minimum for stretch in only(history).stretches] == [below]
     assert history.minimum_known == (below is not None)
     assert (history.below_minimum, only(history).below_minimum_ms) == ((1, 4) if below else (0, 0))
@@ -129,7 +129,7 @@ def test_the_time_before_the_window_is_not_counted() -> None:
     assert history_of(data, since_ms=NOW + 11).affected == 0
 
 
-@pytest.mark.parametrize("since_ms", [0, NOW + 2])
+@pytest.mark.parametrize("since_ms", [0, NOW + 2], ids=["no window", "a window that begins with the stretch"])
 def test_a_stretch_that_ends_before_its_begin_by_another_clock_has_no_duration_and_is_reported(since_ms: int) -> None:
     """The next controller has another clock: its record is a second earlier."""
     ended = encode_batch([Record(3, NOW - 998, change(1, 0, isr=(1, 2, 3), leader=1))], leader_epoch=2)

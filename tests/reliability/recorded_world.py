@@ -161,7 +161,7 @@ class RecordedWorld(World):
         self.epoch = kept[-1].epoch
         self._leader_image = self._image = self._replay.image()
         self._uncommitted.clear()
-        self._kept.clear()
+        self._pending_requests.clear()
 
     def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
         node = self.nodes[role, node_id]

@@ -92,9 +92,9 @@ def test_the_simulated_person_reads_the_position_to_accept_from_the_message_of_t
     source = Source(SourceKind.METADATA_LOG, 7, 3)
     seen: Any = type("Seen", (), {"source": source, "cluster_id": Known("A", SourceKind.API_REQUESTS, "", None)})  # type: ignore[arg-type]
     missing: Any = type("Position", (), {"offset": 9})
-    asked = _ASKED.search(why_restored(seen, missing, is_spent=True))
-    assert asked is not None
-    assert asked[1] == "A@3"
+    match = _ASKED.search(why_restored(seen, missing, is_spent=True))
+    assert match is not None
+    assert match[1] == "A@3"
 
 
 # --- the rules, each checked with small written histories ---
@@ -122,7 +122,7 @@ def sent(at: float, feature: str, before: int, after: int) -> Sent:
     return Sent(at, "o", UID, "A", feature, before, after, 1)
 
 
-def found(rule: Callable[[Facts], Any], *records: Record) -> list[str]:
+def broken_rules(rule: Callable[[Facts], Any], *records: Record) -> list[str]:
     return [one.rule for one in rule(Facts(History(0, list(records))))]
 
 
@@ -143,7 +143,7 @@ def test_a_downgrade_of_metadata_version_before_its_dependents_breaks_the_promis
         stored(11.0, levels=WANTED, intents=intent(feature, before, after)),
         sent(12.0, feature, before, after),
     ]
-    assert found(levels_are_moved_in_order, *records) == broken
+    assert broken_rules(levels_are_moved_in_order, *records) == broken
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_the_order_of_levels_is_judged_by_all_nodes_where_the_active_controller_
         stored(11.0, levels=WANTED, intents=intent("metadata.version", 25, 29)),
         sent(12.0, "metadata.version", 25, 29),
     ]
-    assert found(levels_are_moved_in_order, *records) == broken
+    assert broken_rules(levels_are_moved_in_order, *records) == broken
 
 
 CONSENT = ["transaction.version:2->1"]
@@ -183,7 +183,7 @@ def test_a_downgrade_with_a_consent_older_than_the_status_breaks_the_promise(
         stored(3.0, consents=CONSENT, intents=DOWN),
         sent(4.0, "transaction.version", 2, 1),
     ]
-    assert found(a_consent_of_before_needs_an_approval, *records) == broken
+    assert broken_rules(a_consent_of_before_needs_an_approval, *records) == broken
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_consent_is_used_by_the_change_of_any_client(by: int | None, broken: l
         stored(11.0, consents=CONSENT, logPosition=POSITION, intents=DOWN),
         sent(12.0, "transaction.version", 2, 1),
     ]
-    assert found(others_use_up_a_consent, *records) == broken
+    assert broken_rules(others_use_up_a_consent, *records) == broken
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_approval_ends_where_another_client_changes_a_level_of_the_plan(moved
         stored(11.0, logPosition=POSITION, plan=plan, intents=intent("transaction.version", 0, 1)),
         sent(12.0, "transaction.version", 0, 1),
     ]
-    assert found(others_end_a_plan, *records) == broken
+    assert broken_rules(others_end_a_plan, *records) == broken
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_step_that_another_client_takes_is_attributed_to_that_client(
         sent(14.0, "transaction.version", 0, 1),
         Moved(at, "A", "group.version", before, 1, None),
     ]
-    assert found(others_end_a_plan, *sorted(records, key=lambda one: one.at)) == broken
+    assert broken_rules(others_end_a_plan, *sorted(records, key=lambda one: one.at)) == broken
 
 
 @pytest.mark.parametrize(
@@ -271,4 +271,4 @@ def test_a_step_that_is_sent_on_a_restored_log_breaks_the_promise(
         stored(3.0, PERSON, logPosition=POSITION, annotations=given),
         sent(4.0, "group.version", 0, 1),
     ]
-    assert found(nothing_is_done_on_a_restored_log, *records) == broken
+    assert broken_rules(nothing_is_done_on_a_restored_log, *records) == broken

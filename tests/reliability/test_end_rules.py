@@ -16,16 +16,16 @@ def moved(at: float, before: int, after: int, by: int | None = None) -> Moved:
     return Moved(at, CLUSTER, FEATURE, before, after, by)
 
 
-def ended(*moves: Record, unverified: int = 0) -> list[str]:
+def broken_rules(*moves: Record, unverified: int = 0) -> list[str]:
     """The rules that are broken at the end: the level is 0, the document asks for 1, and the status reports a conflict.
     `unverified`: changes of unknown outcome in the history of the status.
     """
     status = {"conditions": [READY], "history": [{"target": FEATURE, "result": "Unverified"}] * unverified}
     metadata = {"uid": UID, "generation": 1, "creationTimestamp": "2027-01-15T08:00:00Z"}
-    said = Stored(200.0, "MODIFIED", {"metadata": metadata, "spec": {}, "status": status}, "kafkafeatures.dev/1")
+    stored = Stored(200.0, "MODIFIED", {"metadata": metadata, "spec": {}, "status": status}, "kafkafeatures.dev/1")
     look = Looked(199.0, "operator-1", UID, CLUSTER, {FEATURE: 0}, True, {})
     over = Calmed(300.0, True, {UID: {FEATURE: 1}}, {UID: CLUSTER})
-    return [one.rule for one in it_settles_and_rests(Facts(History(0, [*moves, look, said, over])))]
+    return [one.rule for one in it_settles_and_rests(Facts(History(0, [*moves, look, stored, over])))]
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_a_level_that_other_clients_change_back_is_not_corrected_after_the_secon
     moves: list[Record], rules: list[str]
 ) -> None:
     """A correction stops after two foreign reversals within an hour (`spec.drift.onDrift`), seen or overtaken."""
-    assert ended(*moves) == rules
+    assert broken_rules(*moves) == rules
 
 
-@pytest.mark.parametrize(("unverified", "rules"), [(0, ["settles"]), (1, [])])
+@pytest.mark.parametrize(("unverified", "rules"), [(0, ["settles"]), (1, [])], ids=["none", "one"])
 def test_a_correction_of_unknown_outcome_counts_as_a_reversal(unverified: int, rules: list[str]) -> None:
-    assert ended(moved(10.0, 1, 0), moved(30.0, 1, 0), unverified=unverified) == rules
+    assert broken_rules(moved(10.0, 1, 0), moved(30.0, 1, 0), unverified=unverified) == rules

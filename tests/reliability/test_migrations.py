@@ -112,6 +112,7 @@ def not_approved(one: dict[str, Any]) -> None:
     one["spec"].get("approval", {}).pop("planHash", None)
 
 
+# Every partition with one replica less in sync than it needs; a soak that is longer than any history.
 LESS = of_truth(lambda one: replace(one, copies={name: out_of_sync(each) for name, each in one.copies.items()}))
 LONG = in_each_version(lambda one: one["spec"].get("migration", {}).update(holdDualWriteFor="9h"))
 FORGED: dict[str, tuple[Callable[[], History], type[Any], Callable[[Any], Any]]] = {
@@ -141,6 +142,7 @@ FORGED: dict[str, tuple[Callable[[], History], type[Any], Callable[[Any], Any]]]
     "settles": (finalized, Aimed, with_brokers(Mode.PLAIN)),
     "fresh": (finalized, Seen, lambda one: replace(one, process="another")),
 }
+"""By rule: a history, a type of its records, and a change of all of these that breaks the rule."""
 
 
 @pytest.mark.parametrize("rule", FORGED)

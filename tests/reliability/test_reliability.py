@@ -24,7 +24,7 @@ from tests.reliability import (
     records,
     roll_rules,
 )
-from tests.reliability import violations as told
+from tests.reliability import violations as violations_module
 from tests.reliability.calibration import DEFECTS, defective, source_of, tried
 from tests.reliability.checker import violations
 from tests.reliability.defect import Defect
@@ -73,7 +73,7 @@ def test_the_checker_imports_no_module_of_the_operator() -> None:
         node_rules.__file__,
         records.__file__,
         roll_rules.__file__,
-        told.__file__,
+        violations_module.__file__,
     ):
         imported = {
             name.name if isinstance(node, ast.Import) else node.module
@@ -89,7 +89,7 @@ def acting() -> History:
     return simulate(ACTING)
 
 
-ACTING = 2
+ACTING = 2  # a seed
 
 
 def changed(history: History, kind: type[Any], change: Callable[[Any], Any]) -> History:
@@ -126,6 +126,7 @@ FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "settles": (Looked, lambda one: replace(one, levels={})),
     "migration": (Looked, lambda one: replace(one, migrating=True)),
 }
+"""By rule: a type of records, and a change of all of these that breaks the rule. So in the tables below."""
 
 
 @pytest.mark.parametrize("rule", FORGED)
@@ -136,8 +137,8 @@ def test_a_forged_record_breaks_the_promise(rule: str) -> None:
 
 
 def of_rolls(is_one: Callable[[RecordedPods], bool], least: int, *, raised: bool = False) -> History:
-    """The first with such pods in which so many nodes were restarted, or a person was asked to restart them. `raised`:
-    and levels were, by a resource that rolls.
+    """The first history with such pods in which the operator restarted, or asked a person to restart, at least so many
+    nodes. `raised`: it also raised a level.
     """
 
     async def pods_of(seed: int) -> RecordedPods:
@@ -211,6 +212,7 @@ def also_announced(one: dict[str, Any]) -> None:
     intents += [each | {"nodeId": 99, "podUid": "another"} for each in intents if each["kind"] == "RestartNode"][:1]
 
 
+# A window that is never open.
 NEVER = [{"schedule": "*/2 * * * *", "duration": "0m"}]
 
 FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {

@@ -44,7 +44,7 @@ def looked(at: float, cluster_id: str) -> Looked:
     return Looked(at, "operator-1", UID, cluster_id, {}, True, {})
 
 
-def found(rule: Callable[[Facts], Iterator[Violation]], *records: Record) -> list[Violation]:
+def violations_of(rule: Callable[[Facts], Iterator[Violation]], *records: Record) -> list[Violation]:
     return list(rule(Facts(History(0, list(records)))))
 
 
@@ -61,12 +61,12 @@ def approved_for_a_while(until: float) -> list[Record]:
 
 @pytest.mark.parametrize("until", [3.0, 7.0])
 def test_a_document_that_was_changed_and_changed_back_is_not_withdrawn(until: float) -> None:
-    assert found(nothing_leaves_that_was_withdrawn, *approved_for_a_while(until), sent(8.0)) == []
+    assert violations_of(nothing_leaves_that_was_withdrawn, *approved_for_a_while(until), sent(8.0)) == []
 
 
 def test_a_step_after_a_lasting_change_of_the_document_breaks_the_promise() -> None:
     *still, _ = approved_for_a_while(3.0)
-    assert [one.at for one in found(nothing_leaves_that_was_withdrawn, *still, sent(8.0))] == [8.0]
+    assert [one.at for one in violations_of(nothing_leaves_that_was_withdrawn, *still, sent(8.0))] == [8.0]
 
 
 def bound_to(cluster_id: str) -> dict[str, Any]:
@@ -90,19 +90,19 @@ RULES = (a_status_tells_of_one_cluster, never_on_a_wrong_cluster)
 
 
 def test_a_document_may_name_another_cluster_where_the_status_has_no_cluster() -> None:
-    assert [one for rule in RULES for one in found(rule, *moved_on("B"), sent(5.0, "B"))] == []
+    assert [one for rule in RULES for one in violations_of(rule, *moved_on("B"), sent(5.0, "B"))] == []
 
 
 @pytest.mark.parametrize("name", ["", "A"])
 def test_a_step_in_another_cluster_that_the_document_does_not_name_breaks_every_rule(name: str) -> None:
     for rule in RULES:
-        assert found(rule, *moved_on(name), sent(5.0, "B")), rule.__name__
+        assert violations_of(rule, *moved_on(name), sent(5.0, "B")), rule.__name__
 
 
 def test_a_status_with_a_cluster_that_changes_to_the_cluster_of_the_document_breaks_the_promise() -> None:
     records: list[Record] = [stored(0.0, OPERATOR, bound_to("A")), stored(1.0, PERSON, bound_to("A"), cluster_id="B")]
     after: list[Record] = [looked(2.0, "B"), stored(3.0, OPERATOR, bound_to("B"), cluster_id="B")]
-    assert found(a_status_tells_of_one_cluster, *records, *after)
+    assert violations_of(a_status_tells_of_one_cluster, *records, *after)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_late_request_is_judged_by_the_clock_of_its_process(by_clock: float, b
         sent(1.1),
         Left(15.0, 1, by_clock),
     ]
-    assert [one.rule for one in found(what_is_late_does_not_leave, *records)] == broken
+    assert [one.rule for one in violations_of(what_is_late_does_not_leave, *records)] == broken
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_request_that_a_broker_forwards_twice_blocks_only_its_feature(
         replace(sent(5.0), feature=other, number=2),
         Moved(6.0, "A", "group.version", 0, 1, 1),
     ]
-    assert [one.rule for one in found(what_is_open_stays_alone, *records)] == broken
+    assert [one.rule for one in violations_of(what_is_open_stays_alone, *records)] == broken
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_change_whose_intent_an_older_schema_dropped_blocks_only_the_process_t
         replace(sent(5.0), process=process, feature="share.version", number=2),
         Moved(6.0, "A", "group.version", 0, 1, 1),
     ]
-    assert [one.rule for one in found(what_is_open_stays_alone, *records)] == broken
+    assert [one.rule for one in violations_of(what_is_open_stays_alone, *records)] == broken
 
 
 @pytest.mark.parametrize(
@@ -176,4 +176,4 @@ def test_ready_is_judged_by_all_nodes_where_the_active_controller_does_not_answe
     version = stored(2.0, OPERATOR, {**bound_to("A"), "conditions": [ready]})
     version.object["spec"]["features"] = {"levels": [{"name": "group.version", "level": 1}]}
     records: list[Record] = [replace(looked(1.0, "A"), log=False, agreed=agreed), version]
-    assert [one.rule for one in found(ready_means_read, *records)] == broken
+    assert [one.rule for one in violations_of(ready_means_read, *records)] == broken

@@ -1,4 +1,4 @@
-"""Rolls of modelled clusters keep every promise, and the model would see it if one did not."""
+"""Rolls of modelled clusters keep every promise (P1 to P5 in `roller`), and the model detects a broken one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _always_excuses(judge: Callable[..., Admission]) -> Callable[..., Admission]
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "defect", "broken"),
+    ("target", "name", "defect", "broken"),
     [
         pytest.param(Replication, "judge", _ignores_who_is_away, "P1", id="who is away is forgotten"),
         pytest.param(Replication, "judge", _respects_only_min_isr, "P1", id="only min ISR is respected"),
@@ -49,10 +49,9 @@ def _always_excuses(judge: Callable[..., Admission]) -> Callable[..., Admission]
     ],
 )
 def test_a_defect_is_found(
-    where: Any, name: str, defect: Callable[[Any], Any], broken: str, monkeypatch: pytest.MonkeyPatch
+    target: Any, name: str, defect: Callable[[Any], Any], broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it takes a controller that crashes at the wrong moment, from a seed on in which one does."""
-    first = 38 if broken == "P2" else 0
-    monkeypatch.setattr(where, name, defect(getattr(where, name)))
+    first = 38 if broken == "P2" else 0  # P2 needs a controller that crashes at the wrong moment, as with this seed
+    monkeypatch.setattr(target, name, defect(getattr(target, name)))
     with pytest.raises(AssertionError, match=f"seed .*: {broken}"):
         sum(roll(seed) for seed in range(first, first + 100))

@@ -1,4 +1,4 @@
-"""The simulated API server: as a real one, and with the faults that a real one has seldom."""
+"""The simulated API server: it answers like a real one, and can have faults that are rare on a real one."""
 
 from __future__ import annotations
 

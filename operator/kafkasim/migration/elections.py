@@ -96,7 +96,7 @@ class Elections:
             "timestamp": "0",
         }  # fmt: skip
         life = (node.id, node.incarnation)
-        node.let_in = True  # a broker in ZooKeeper mode opens its port with its znode, whoever is controller
+        node.has_joined = True  # a broker in ZooKeeper mode opens its port with its znode, whoever is controller
         self._sessions[node.id] = life
         self.tree.create(f"{BROKERS}/{node.id}", json.dumps(document).encode(), owner=life)
 

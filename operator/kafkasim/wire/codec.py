@@ -84,7 +84,9 @@ def write_response(head: Head, body: Mapping[str, Any]) -> bytes:
 
 
 def _unregistered_controller(head: Head, body: Mapping[str, Any]) -> bytes:
-    """UnregisterController, encoded by hand: kio has neither this response nor its code 136. The text must be short."""
+    """UnregisterController, encoded by hand: kio has neither this response nor its code 136. The text has at
+    most 126 bytes, so that its length fits into one byte.
+    """
     text: bytes = body["error_message"].encode()
     return _UNREGISTERED.pack(head.correlation_id, 0, 0, body["error_code"], len(text) + 1) + text + b"\0"
 
@@ -120,7 +122,9 @@ def _shape(schema: Any) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _converter(hint: Any, kafka_type: str | None) -> Callable[[Any], Any]:
-    """Function that makes a value of a field's type: of numbers, error codes and times; of dicts, messages."""
+    """Function that converts a value to the type of a field: a number to an error code or a time, a dict to a message.
+    Other values stay as they are.
+    """
     if kafka_type == "error_code":
         return ErrorCode
     if kafka_type == "timedelta_i32":

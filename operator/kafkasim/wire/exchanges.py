@@ -172,7 +172,7 @@ def _unregister(question: type[UnregisterBrokerRequest] | type[UnregisterControl
 
 
 async def _fetch(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """Fetch v13 and later: topics by id. Only the metadata topic exists."""
+    """Fetch v13 and later: topics by id. Only the metadata topic is simulated."""
     responses: list[Answer] = []
     leader: tuple[Host, ...] = ()
     for topic in request.topics:

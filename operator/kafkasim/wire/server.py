@@ -1,4 +1,5 @@
-"""The listeners of a world: one asyncio server per running node on 127.0.0.1, and the task that moves the world's time.
+"""The listeners of a world: an asyncio server on 127.0.0.1 for each node whose port is open, and the task that advances
+the world's time.
 
 Made by `__main__` and by tests. It decides when a port is open (the process runs, and a broker has registered), when a
 connection is closed (an API or version that is not offered, invalid bytes, the end of the process), and when waiting
@@ -55,7 +56,7 @@ class Ports:
 
     @property
     def addresses(self) -> Mapping[Key, tuple[str, int]]:
-        """Host and port by node."""
+        """Host and port by node, without the sockets that are taken."""
         return {key: bound.getsockname() for key, bound in self._sockets.items()}
 
     def take(self, key: Key) -> socket.socket:
@@ -67,7 +68,7 @@ class Ports:
         self._sockets[key] = _bound(*address)
 
     def close(self) -> None:
-        """Give all ports free that are not taken."""
+        """Release the ports that are not taken."""
         for bound in self._sockets.values():
             bound.close()
 
@@ -123,7 +124,7 @@ class SimulatorServer:
         return self._now_ms()
 
     async def moved(self, until_ms: int | None = None) -> None:
-        """Wait for the next change of the world, or until then."""
+        """Wait for the next change of the world, but not longer than until `until_ms`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         seconds = None if until_ms is None else max(0, until_ms - self._now_ms()) / 1000
@@ -179,6 +180,7 @@ class SimulatorServer:
                     await self._close(key)
 
     async def _open(self, key: Key, node: Node) -> None:
+        """Listen on the port of a node."""
         connections = self._connections[key] = set()
         answers = NodeAnswers(self.world, node, self)
 
@@ -200,6 +202,7 @@ class SimulatorServer:
         )
 
     async def _close(self, key: Key) -> None:
+        """Close the listener of a node and its connections, and bind its port again."""
         server = self._servers.pop(key)
         running = list(self._connections.pop(key))
         listener = server.sockets[0]

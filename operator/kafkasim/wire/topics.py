@@ -1,6 +1,6 @@
 """The exchanges about topics: typed responses as fields of Kafka's messages, restricted to what was requested.
 
-Called by `exchanges`. The product asks for all topics; another client may name some, and gets those.
+Called by `exchanges`. The product asks for all topics; another client may name some, and gets only those.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes rows of many records at once, equal to those that `plain` makes one by one.
 
 It decides which records are read together (those of one type and version, if there are enough), and which field goes
-into which column. Unusual records are read by `plain`. All records are counted in the account of the reading. Called
-by `kraftlog.arrow` and `kraftlog.arrow.lines`, with records that `framing` has found.
+into which column. Unusual records are read by `plain`. All records are counted in the account of the reading. `framing`
+has found the records before.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Called by `columns`. Each row has a cursor; all cursors advance together, field 
 values are read here: lengths of one or two bytes, texts of printable ASCII, no unknown tags, few items. A row with
 anything else is given up, and the caller decodes it by itself (`records.decode`), with the same result.
 
-No cursor leaves the data: every length is compared with the end of its row before it is used.
+No cursor leaves the data and the padding behind it (`PAD`): every length is compared with the end of its row before it
+is used.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Rows:
         lengths[~self.good] = 0
         return lengths
 
-    def some(self, rows: Positions) -> Rows:
+    def subset(self, rows: Positions) -> Rows:
         """A selection of the rows."""
         return Rows(self.view, self.begins[rows], self.ends[rows], self.at[rows])
 
@@ -176,7 +177,7 @@ def _tagged(struct: Struct, version: int, rows: Rows, values: dict[str, Value]) 
         present = np.flatnonzero(tags == tag)
         if not len(present):
             continue
-        some = rows.some(present)
+        some = rows.subset(present)
         some.at = some.at + 1
         ends = some.length() + some.at
         some.judge(ends <= some.ends)
@@ -193,6 +194,7 @@ def _tagged(struct: Struct, version: int, rows: Rows, values: dict[str, Value]) 
 
 
 def _value(each: Field, version: int, rows: Rows) -> tuple[Parts, Value]:
+    """Read a field of all rows. Returns (parts of its JSON text, its values)."""
     kind = each.type
     if isinstance(kind, Array):
         return _array(each, kind, version, rows)
@@ -262,7 +264,7 @@ def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Par
     offsets, pieces = np.concatenate([[0], np.cumsum(count)]), []
     for number in range(int(count.max(initial=0))):
         present = np.flatnonzero((count > number) & rows.good)
-        some = rows.some(present)
+        some = rows.subset(present)
         texts, _ = _plain(struct, version, some)
         some.judge(some.length() == 0)  # tags
         rows.merge(present, some)

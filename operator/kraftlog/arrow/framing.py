@@ -37,7 +37,7 @@ _BYTES_32, _BYTES_64 = 5, 9  # most bytes of a varint here; times with ten bytes
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of usual batches, in order, with an item in each column for each.
+    """Records of usual batches, in order, as columns with an item for each record.
 
     view: the bytes of the run, and `PAD` more. start, end: of the record in `view`. value, value_end: of its value.
     batch_position: of its batch in the file. leader_epoch: of its batch.

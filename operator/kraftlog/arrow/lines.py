@@ -1,7 +1,8 @@
 """Writes a line of text for each record, many at once: the values that `columns` reads, joined to one text.
 
-Called by commands that show large files. Their own function (`Form.entry`) writes unusual records; for usual ones the
-lines that are written here equal those that it would write. All records are counted in the account of the reading.
+For commands that show large files. A command's own function (`Form.entry`) writes the lines of unusual records. The
+lines of usual records are made here, and equal those that `Form.entry` would write. All records are counted in the
+account of the reading.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A batch is usual if it is not compressed and its data records have neither key nor headers (`framing`); nearly all are.
 
-It decides how many records are taken together, so that memory is bounded. Called by the modules that make rows or lines
-of records. They count the records that come many at a time; batches and single records are counted here.
+It decides how many records are taken together, so that memory is bounded. Callers count the records that come many at a
+time; batches and single records are counted here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
 
 
 def _of_run(reading: Reading, run: Run) -> Iterator[Records | Entry | Damage]:
-    """Columns of a run, which is divided at unusual batches, and before batches that cause a break in the order."""
+    """The contents of a run, which is divided at unusual batches, and before batches that break the order."""
     frames, begin = framed(run), 0
     last = len(frames.usual)
     for end in sorted({*np.flatnonzero(~frames.usual).tolist(), *run.breaks, last}):

@@ -1,4 +1,4 @@
-"""Turns an entry of the tables into an encoder for one version. Called by `records`, once per type, version and layout.
+"""Turns an entry of the tables into an encoder for one version. An encoder is made once for each layout and version.
 
 An encoder takes dicts with Kafka's camelCase names, as decoders return them. It fills in no defaults: a tagged field
 that is absent stays absent, which is not the same as one set to its default. Tags under `UNKNOWN_TAGS` are written

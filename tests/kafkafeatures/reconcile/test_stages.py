@@ -53,7 +53,7 @@ class ClusterInPods:
     def wait(self, seconds: float) -> None:
         self.cluster.world.advance(self.cluster.world.now_ms + int(seconds * 1000))
 
-    def look(self) -> Reconciliation:
+    def reconcile(self) -> Reconciliation:
         context = ReconcileContext(
             self.store, self.cluster, self.cluster.now, self.cluster.sleep,
             workloads=SimulatedWorkloads(self.pods), ages=self.ages, monotonic=SYSTEM.monotonic
@@ -61,8 +61,9 @@ class ClusterInPods:
         return asyncio.run(reconcile_once(context))
 
     def until(self, *reasons: Reason, most: int = 700) -> Reconciliation:
+        """Reconcile until Ready has one of these reasons, at most so many times."""
         for _ in range(most):
-            last = self.look()
+            last = self.reconcile()
             if self.ready in reasons:
                 return last
             self.wait(last.requeue_after or 0.1)
@@ -122,18 +123,18 @@ def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_it
     life.until(Reason.APPROVAL_REQUIRED)
     first = life.approve()
     life.until(Reason.ROLLING_NODES)
-    for _ in range(30):
-        life.look()
+    for _ in range(30):  # half a minute of the roll, which takes longer
+        life.reconcile()
         life.wait(1.0)
     life.new_image(OTHER)
-    left = len(outdated(life.pods))
+    outdated_before = len(outdated(life.pods))
     life.until(Reason.APPROVAL_REQUIRED)
     assert life.store.status["plan"]["hash"] != first
     conditions = {condition["type"]: condition["reason"] for condition in life.store.status["conditions"]}
     assert conditions["ApprovalRequired"] == Reason.PLAN_CHANGED
     life.wait(60)
-    life.look()
-    assert len(outdated(life.pods)) == left
+    life.reconcile()
+    assert len(outdated(life.pods)) == outdated_before
     life.approve()
     life.until(Reason.IN_SYNC)
     assert outdated(life.pods) == []
@@ -148,7 +149,7 @@ def test_a_plan_that_makes_topics_unavailable_is_approved_with_them_and_stands_w
     life.until(Reason.CONSENT_REQUIRED)
     life.store.wanted = replace(life.store.wanted, consents=consents)
     life.until(Reason.APPROVAL_REQUIRED)
-    assert len(outdated(life.pods)) == 6
+    assert len(outdated(life.pods)) == 6  # all nodes: none was restarted without the consent
     approved = life.approve()
     assert approved != without
     life.until(Reason.SOAKING)
@@ -156,6 +157,7 @@ def test_a_plan_that_makes_topics_unavailable_is_approved_with_them_and_stands_w
     assert life.store.status["plan"]["hash"] == approved
     life.store.wanted = replace(life.store.wanted, consents=frozenset())
     life.until(Reason.IN_SYNC)
+    # The consent counts from the approval on: its removal during the soak does not change the plan.
     assert life.store.status["history"][-1]["planHash"] == approved
 
 
@@ -189,7 +191,7 @@ def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no
     life.until(Reason.SOAKING)
     uids = {name: life.pods.uid(name) for name in life.pods.names()}
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 32})
-    last = life.look()
+    last = life.reconcile()
     assert isinstance(last.decision, Wait)
     assert last.decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
     life.approve()
@@ -204,11 +206,12 @@ def test_a_plan_suspended_midway_restarts_no_node_and_raises_no_level_until_it_i
     life.until(Reason.ROLLING_NODES)
     life.store.wanted = replace(life.store.wanted, suspend=True)
     life.until(Reason.SUSPENDED)
-    left = len(outdated(life.pods))
+    outdated_before = len(outdated(life.pods))
     for _ in range(60):
-        life.look()
+        life.reconcile()
         life.wait(5.0)
-    assert len(outdated(life.pods)) == left > 0
+    assert life.cluster.sent == []
+    assert len(outdated(life.pods)) == outdated_before > 0
     life.store.wanted = replace(life.store.wanted, suspend=False)
     assert isinstance(life.until(Reason.IN_SYNC).decision, Done)
     assert outdated(life.pods) == []

@@ -95,6 +95,7 @@ class Rig:
         self.workloads.run()
 
     async def work(self, times: int = 3) -> None:
+        """Reconcile so many times, once a minute."""
         for _ in range(times):
             assert await self.controller.reconcile(KEY) is not None
             self.pass_time(timedelta(seconds=60))
@@ -199,14 +200,14 @@ async def test_an_eviction_of_unknown_outcome_blocks_an_older_resource_for_a_lim
     rig.api.faults = lambda _: None
     rig.api.edit(**meanwhile)
     rig.claims.note(of_the_same_cluster(rig))
-    sent = []
+    sent = []  # changes that the older resource has sent, after every 15 s
     for _ in range(40):
         for key in (KEY, OLDER):
             await rig.controller.reconcile(key)
         sent.append(len(rig.kafka.sent))
         rig.pass_time(timedelta(seconds=15))
-    assert sent[3] == 0  # it may be on its way for a minute
-    assert sent[-1] == 1
+    assert sent[3] == 0  # the eviction may be on its way for a minute
+    assert sent[-1] == 1  # the older resource has raised its level
     assert rig.workloads.evictions == []
 
 
@@ -223,15 +224,15 @@ async def test_an_eviction_may_be_on_its_way_for_a_minute_after_its_last_request
         rig.pass_time(timedelta(seconds=15))
     last = evictions[-1]
     rig.workloads.set_image("broker", "kafka:4.2.0")  # its pod runs this image: the eviction is no longer wanted
-    begun = [bool(rig.api.status.get("intents"))]
+    is_open = [bool(rig.api.status.get("intents"))]  # after every 15 s
     for _ in range(12):
         rig.pass_time(timedelta(seconds=15))
         await rig.controller.reconcile(KEY)
-        begun.append(bool(rig.api.status.get("intents")))
+        is_open.append(bool(rig.api.status.get("intents")))
     assert last - evictions[0] > timedelta(minutes=1)
     assert evictions[-1] == last
-    assert begun[:5] == [True] * 5
-    assert not begun[-1]
+    assert is_open[:5] == [True] * 5  # 0 to 60 s
+    assert not is_open[-1]
 
 
 async def test_an_eviction_that_is_forbidden_before_it_is_sent_again_does_not_hold_the_next_node() -> None:

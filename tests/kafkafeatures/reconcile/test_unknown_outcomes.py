@@ -7,7 +7,6 @@ import itertools
 
 import pytest
 
-from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
@@ -23,9 +22,7 @@ from tests.kafkafeatures.reconcile.simulated import (
     reconcile_once,
     run,
 )
-from tests.kafkafeatures.worlds import NOW
 
-AT = stamp(NOW)
 BEGIN = {"metadata.version": 21}
 
 
@@ -54,11 +51,11 @@ def test_an_unknown_outcome_that_comes_true_between_two_readings_is_not_sent_aga
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("no answer")]
     once(cluster, store)
-    looks = itertools.count()
+    readings = itertools.count()
     read = cluster.read
 
     async def late(**_: object) -> Readings:
-        if next(looks) == 1:
+        if next(readings) == 1:  # before the second reading
             assert cluster.move("metadata.version", 27)
         return await read()
 
@@ -75,7 +72,7 @@ def test_an_unknown_outcome_is_settled_only_by_a_quorum_that_works() -> None:
     once(cluster, store)
     for controller in (3001, 3002):
         cluster.world.stop(Role.CONTROLLER, controller, kill=True)
-    last = once(cluster, store)
+    last = once(cluster, store)  # one of three controllers runs: no quorum
     assert isinstance(last.decision, Wait)
     assert len(cluster.sent) == 1
     cluster.world.start(Role.CONTROLLER, 3002)

@@ -32,6 +32,7 @@ from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
 from tests.kafkasim.clusters import CLUSTER_ID, plan, served
 
+# A broker keeps DescribeQuorum while it knows no active controller, so the request times out.
 KEPT = Failure(FailureKind.TIMED_OUT, "h:1", "no answer to DescribeQuorum within 5 s", "look at the controllers")
 NO_CONTROLLER = Failure(FailureKind.NOT_ASKED, "controllers", "no address of a controller is known")
 NO_LOG = Failure(FailureKind.UNREACHABLE, "metadata log", "connection refused")
@@ -66,7 +67,9 @@ def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def voting(*fetched_ms_ago: int, clock: int = 1_000_000) -> QuorumAnswer:
-    """Build the leader 3001 and followers that fetched this long ago by its clock."""
+    """Build the leader 3001 and followers that fetched this long ago by its clock. One that fetched within 2,000 ms
+    counts for the majority (`MAJORITY_WITHIN_MS`).
+    """
     followers = (ReplicaProgress(3002 + n, 90, clock - ago, clock - ago) for n, ago in enumerate(fetched_ms_ago))
     return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *followers), ())
 

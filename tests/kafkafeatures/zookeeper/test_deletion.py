@@ -19,7 +19,8 @@ from kafkafeatures.core.facts.znodes import ControllerEpoch
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, ZnodeLife
 from kafkafeatures.zookeeper.deletion import operations_of, outcome
 
-EPOCH, PROGRESS, CLAIM = ControllerEpoch(5, 7), ZnodeLife(40, 9), ZnodeLife(70, 0)
+EPOCH = ControllerEpoch(5, version=7)
+PROGRESS, CLAIM = ZnodeLife(40, version=9), ZnodeLife(70, version=0)  # of /migration and /controller
 WHOLE = DeleteZnodes("id", EPOCH, PROGRESS, CLAIM)
 RAISED = DeleteZnodes("id", EPOCH, PROGRESS, CLAIM, raise_to=12)
 
@@ -38,8 +39,8 @@ def test_a_deletion_of_znodes_checks_the_versions_that_were_read(
     step: DeleteZnodes, first: object, deleted: tuple[str, ...]
 ) -> None:
     request = KazooClient("zk:2181/kafka").transaction()
-    for one in operations_of(step, 3):
-        one.add(request)
+    for operation in operations_of(step, 3):  # the version of /cluster/id
+        operation.add(request)
     versions = {"/kafka/controller": 0, "/kafka/migration": 9}
     assert request.operations == [
         CheckVersion("/kafka/cluster/id", 3),
@@ -85,10 +86,11 @@ def test_the_outcome_of_a_failed_transaction_names_the_operation_that_failed(
         (RAISED, (ROLLED, NoAuthError(), AFTER, AFTER), "WRITE on /controller_epoch"),
         (RAISED, (ROLLED, ROLLED, NoAuthError(), AFTER), "DELETE on /kafka"),
     ],
+    ids=["check of the epoch", "write of the epoch", "deletion of a znode below the chroot /kafka"],
 )
 def test_a_deletion_without_a_right_names_the_right_to_grant(
     step: DeleteZnodes, results: tuple[object, ...], right: str
 ) -> None:
-    found = outcome(operations_of(step, 0, "/kafka"), results)
-    assert isinstance(found, Rejected)
-    assert f"not authorized; grant {right} to the user of the digest" in found.message
+    rejection = outcome(operations_of(step, 0, "/kafka"), results)
+    assert isinstance(rejection, Rejected)
+    assert f"not authorized; grant {right} to the user of the digest" in rejection.message

@@ -44,7 +44,7 @@ print(before, "kazoo" in sys.modules)
 """
 
 
-def said(code: str, *arguments: str) -> list[str]:
+def printed_words(code: str, *arguments: str) -> list[str]:
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -55,8 +55,8 @@ def test_a_command_imports_the_zookeeper_client_only_for_a_document_with_a_migra
 ) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(DOCUMENT.replace("DESIRED", desired))
-    assert said(COMMAND, str(path)) == expected
+    assert printed_words(COMMAND, str(path)) == expected
 
 
 def test_the_operator_imports_the_zookeeper_client_when_it_opens_an_ensemble() -> None:
-    assert said(OPERATOR) == ["False", "True"]
+    assert printed_words(OPERATOR) == ["False", "True"]

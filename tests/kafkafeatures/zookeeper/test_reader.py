@@ -18,10 +18,10 @@ PHASE = {"/controller", "/controller_epoch", "/migration"}
 
 
 class Recorded:
-    """A session that records in which order it is asked. Real ensembles are in tests/e2e."""
+    """A session that records in which order it is requests. Real ensembles are in tests/e2e."""
 
     def __init__(self, is_behind: bool = False) -> None:
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.is_behind = is_behind
 
     async def __aenter__(self) -> Recorded:
@@ -30,15 +30,15 @@ class Recorded:
     async def __aexit__(self, *_: object) -> None: ...
 
     async def synced(self, path: str) -> Failure | None:
-        self.asked.append(("sync", path))
+        self.requests.append(("sync", path))
         return BEHIND if self.is_behind else None
 
     async def get(self, path: str) -> Znode | None:
-        self.asked.append(("get", path))
+        self.requests.append(("get", path))
         return Znode(path, b'{"version":"1","id":"abc"}', 0, 1, False) if path == "/cluster/id" else None
 
     async def children(self, path: str) -> None:
-        self.asked.append(("children", path))
+        self.requests.append(("children", path))
 
 
 @pytest.fixture
@@ -57,15 +57,15 @@ async def test_the_znodes_that_decide_the_phase_are_synced_before_they_are_read(
     session: Recorded,
 ) -> None:
     assert isinstance(await read(session), ZooKeeperReading)
-    assert {path for kind, path in session.asked if kind == "sync"} == PHASE
+    assert {path for kind, path in session.requests if kind == "sync"} == PHASE
     for path in PHASE:
-        assert session.asked.index(("sync", path)) < session.asked.index(("get", path))
+        assert session.requests.index(("sync", path)) < session.requests.index(("get", path))
 
 
 async def test_the_znodes_that_decide_the_phase_are_unknown_if_the_server_could_not_sync(session: Recorded) -> None:
     session.is_behind = True
-    found = await read(session)
-    assert isinstance(found, ZooKeeperReading)
-    assert (found.controller, found.controller_epoch, found.migration) == (BEHIND, BEHIND, BEHIND)
-    assert not PHASE & {path for kind, path in session.asked if kind == "get"}
-    assert not isinstance(found.cluster_id, Failure)
+    reading = await read(session)
+    assert isinstance(reading, ZooKeeperReading)
+    assert (reading.controller, reading.controller_epoch, reading.migration) == (BEHIND, BEHIND, BEHIND)
+    assert not PHASE & {path for kind, path in session.requests if kind == "get"}
+    assert not isinstance(reading.cluster_id, Failure)

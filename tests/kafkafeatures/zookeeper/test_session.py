@@ -68,37 +68,37 @@ async def read(port: int, **settings: object) -> ZooKeeperReading | Failure:
 
 async def test_a_peer_that_claims_two_gibibytes_is_not_zookeeper() -> None:
     with answering(struct.pack(">i", 2**31 - 1)) as port:
-        found = await read(port)
-    assert isinstance(found, Failure)
-    assert (found.kind, found.location) == (FailureKind.NOT_KAFKA, f"ZooKeeper 127.0.0.1:{port}")
-    assert "claims 2147483647 bytes" in found.message
+        reading = await read(port)
+    assert isinstance(reading, Failure)
+    assert (reading.kind, reading.location) == (FailureKind.NOT_KAFKA, f"ZooKeeper 127.0.0.1:{port}")
+    assert "claims 2147483647 bytes" in reading.message
 
 
 async def test_a_negative_length_is_not_zookeeper() -> None:
     with answering(struct.pack(">i", -5)) as port:
-        found = await read(port)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.NOT_KAFKA
+        reading = await read(port)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.NOT_KAFKA
 
 
 async def test_a_silent_peer_times_out_with_the_remark_that_it_may_not_be_zookeeper() -> None:
     with answering() as port:
-        found = await read(port)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.TIMED_OUT
-    assert found.remedy == "the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS"
+        reading = await read(port)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.TIMED_OUT
+    assert reading.remedy == "the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS"
 
 
 async def test_a_forbidden_address_is_never_connected_to() -> None:
     policy = AddressPolicy(denied=(ipaddress.ip_network("127.0.0.0/8"),))
     with answering(b"x") as port:
-        found = await read(port, policy=policy)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+        reading = await read(port, policy=policy)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
 
 
 class ApiServer:
-    """The API server, at an address that is not known."""
+    """An API server that turns out to be at the address that was connected to."""
 
     endpoints: frozenset[tuple[str, int]] = frozenset()
 
@@ -110,16 +110,20 @@ class ApiServer:
         return True
 
 
-@pytest.mark.parametrize("answer", [(), (struct.pack(">i", 2**31 - 1),), (b"HTTP/1.0 400 Bad Request\r\n\r\n",)])
-@pytest.mark.parametrize("tls", [None, Tls()])
+@pytest.mark.parametrize(
+    "answer",
+    [(), (struct.pack(">i", 2**31 - 1),), (b"HTTP/1.0 400 Bad Request\r\n\r\n",)],
+    ids=["silent", "a length of two gibibytes", "HTTP"],
+)
+@pytest.mark.parametrize("tls", [None, Tls()], ids=["plain", "TLS"])
 async def test_the_failure_at_the_api_server_says_only_that_its_address_is_not_allowed(
     answer: tuple[bytes, ...], tls: Tls | None
 ) -> None:
     here = ApiServer()
     with answering(*answer) as port:
-        found = await read(port, policy=AddressPolicy(denied=(), api_server=here), tls=tls)
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+        reading = await read(port, policy=AddressPolicy(denied=(), api_server=here), tls=tls)
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
     assert here.asked == [("127.0.0.1", port)]
 
 
@@ -129,10 +133,10 @@ async def test_a_server_with_a_certificate_of_an_api_server_is_forbidden_to_the_
     authority.issue_cert("127.0.0.1", "kubernetes.default.svc").configure_cert(context)
     trust = Tls(ca=authority.cert_pem.bytes().decode())
     with answering(b"HTTP/1.0 400", context=context) as port:
-        found = await read(port, policy=AddressPolicy(denied=()), tls=trust)
-        of_a_person = await read(port, tls=trust)  # who may connect to whatever there is
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+        reading = await read(port, policy=AddressPolicy(denied=()), tls=trust)
+        of_a_person = await read(port, tls=trust)  # without a policy: a person may connect to any address
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
     assert isinstance(of_a_person, Failure)
     assert of_a_person.kind is not FailureKind.FORBIDDEN
 
@@ -143,16 +147,16 @@ async def test_a_host_name_with_one_forbidden_address_is_not_connected_to(monkey
 
     monkeypatch.setattr("kafkafeatures.zookeeper.connection.socket.getaddrinfo", both)
     with answering(struct.pack(">i", -5)) as port:
-        found = await read(port, policy=AddressPolicy())
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.FORBIDDEN
+        reading = await read(port, policy=AddressPolicy())
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.FORBIDDEN
 
 
 async def test_a_server_without_tls_is_a_tls_failure_if_tls_is_configured() -> None:
     with answering(b"no handshake") as port:
-        found = await read(port, tls=Tls())
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.TLS
+        reading = await read(port, tls=Tls())
+    assert isinstance(reading, Failure)
+    assert reading.kind is FailureKind.TLS
 
 
 @pytest.mark.parametrize(
@@ -165,8 +169,8 @@ async def test_a_server_without_tls_is_a_tls_failure_if_tls_is_configured() -> N
     ],
 )
 def test_a_connect_string_is_parsed_as_kafka_does(text: str, servers: int, chroot: str) -> None:
-    found, path = parse_connect(text, "--zookeeper")
-    assert (len(found), path) == (servers, chroot)
+    addresses, path = parse_connect(text, "--zookeeper")
+    assert (len(addresses), path) == (servers, chroot)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:0", "/kafka", "a:2181/x//y", "a:2181/../x", "user:p@a:2181"])
@@ -191,7 +195,8 @@ def connected() -> Iterator[tuple[Frames, socket.socket]]:
         yield frames, theirs
 
 
-def came(at: socket.socket) -> bool:
+def has_received(at: socket.socket) -> bool:
+    """True if bytes have arrived at this end."""
     try:
         return bool(at.recv(65536))
     except BlockingIOError:
@@ -202,7 +207,7 @@ def test_a_transaction_is_sent_on_the_connection_that_held_it() -> None:
     with connected() as (frames, server):
         frames.permit_transaction()
         frames._submit(TRANSACTION, 1.0, 1)
-        assert came(server)
+        assert has_received(server)
         assert frames.forbid_transactions()
 
 
@@ -212,8 +217,8 @@ def test_a_transaction_is_never_sent_on_a_later_connection() -> None:
         frames._socket = later._socket
         with pytest.raises(ConnectionDropped):
             frames._submit(TRANSACTION, 1.0, 1)
-        assert not came(server)
-        assert not came(other)
+        assert not has_received(server)
+        assert not has_received(other)
         assert not frames.forbid_transactions()
 
 
@@ -225,14 +230,14 @@ def test_a_transaction_is_not_sent_once_it_is_forbidden_nor_without_a_permission
                 assert not frames.forbid_transactions()
             with pytest.raises(ConnectionDropped):
                 frames._submit(TRANSACTION, 1.0, 1)
-            assert not came(server)
+            assert not has_received(server)
             assert not frames.forbid_transactions()
 
 
 def test_a_request_that_only_reads_is_sent_without_a_permission_and_is_no_transaction() -> None:
     with connected() as (frames, server):
         frames._submit(GetData("/controller", None), 1.0, 1)
-        assert came(server)
+        assert has_received(server)
         assert not frames.forbid_transactions()
 
 

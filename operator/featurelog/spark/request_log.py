@@ -79,7 +79,7 @@ def register(spark: SparkSession) -> None:
     """Let the session know the source, and send its code to the workers."""
     code = Path(tempfile.mkdtemp(prefix="kafkafeatures-")) / "kafkafeatures-request-log.zip"
     archive.write(code)
-    spark.sparkContext.addPyFile(str(code))
+    spark.addArtifacts(str(code), pyfile=True)
     spark.dataSource.register(KafkaRequestLog)
 
 

@@ -37,7 +37,7 @@ from kafkafeatures.core.facts.settings import PROCESS_ROLES, Setting, SettingSou
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import no_node_is_refused
-from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
+from kafkafeatures.core.levels.unregistration import broker_objection, controller_objection
 from kafkafeatures.core.report.check import check
 from kafkafeatures.core.report.cluster_document import cluster_document
 from kafkafeatures.core.report.reach import blockers_of
@@ -100,7 +100,7 @@ def test_a_node_that_is_no_longer_a_broker_is_a_controller_and_a_ghost_broker(ra
     controller, ghost = node_in_role(observation, 3001, Role.CONTROLLER), node_in_role(observation, 3001, Role.BROKER)
     assert (controller.roles, controller.state, controller.is_voter) == ((Role.CONTROLLER,), NodeState.LIVE, True)
     assert isinstance(controller.range_of("metadata.version"), Known)
-    assert (ghost.state, ghost.is_voter, not_a_ghost_broker(ghost)) == (NodeState.GHOST, False, "")
+    assert (ghost.state, ghost.is_voter, broker_objection(ghost)) == (NodeState.GHOST, False, "")
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "the process with id 3001 is only a controller now"
     assert observation.node(3001) == controller
@@ -112,21 +112,21 @@ def test_the_remedy_for_a_ghost_broker_with_the_id_of_a_voter_never_unregisters_
     (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == "kafkafeatures unregister --broker 3001 FLAGS"
     assert "the process with id 3001 is only a controller now" in blocker.message
-    assert objection(observation, 3001) == "controller 3001 is the active controller"
+    assert controller_objection(observation, 3001) == "controller 3001 is the active controller"
 
 
 def test_a_combined_process_is_one_node_while_its_broker_starts() -> None:
     observation = observe_two_roles(BOTH)
     node = node_in_role(observation, 3001, Role.BROKER)
     assert (node.roles, node.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.FENCED)
-    assert not_a_ghost_broker(node)
+    assert broker_objection(node)
 
 
 def test_a_process_of_unknown_roles_stays_one_node_and_no_remedy_unregisters_the_voter() -> None:
     observation = observe_two_roles(None)
     node = node_in_role(observation, 3001, Role.BROKER)
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
-    reason = not_a_ghost_broker(node)
+    reason = broker_objection(node)
     assert "process.roles" in reason
     assert "--controller" not in reason
     (gap,) = observation.gaps
@@ -200,8 +200,8 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
     assert (ghost.state, successor.state) == (NodeState.GHOST, NodeState.LIVE)
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "its address h:99 is that of broker 13 now"
-    assert not_a_ghost_broker(ghost) == ""
-    assert "is live" in not_a_ghost_broker(successor)
+    assert broker_objection(ghost) == ""
+    assert "is live" in broker_objection(successor)
     assert not observation.gaps
     (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == (
@@ -238,7 +238,7 @@ def test_neither_of_two_registrations_with_one_address_is_a_ghost_while_the_owne
     observation = observe_nodes(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.FENCED, NodeState.FENCED)
     assert "it is not known which answers" in str(observation.nodes[-1].answer)
-    assert not_a_ghost_broker(observation.nodes[-1])
+    assert broker_objection(observation.nodes[-1])
 
 
 def test_a_ghost_is_reported_with_the_role_of_the_node_that_owns_its_address_now() -> None:

@@ -194,7 +194,7 @@ def test_the_log_level_comes_from_the_flag_before_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("words", "variables", "said"),
+    ("words", "variables", "message"),
     [
         (("--namespace", ""), {}, "--namespace: invalid namespace ''"),
         (("--namespace", "a*"), {}, "--namespace: invalid namespace 'a*'"),
@@ -249,13 +249,13 @@ def test_an_invalid_setting_of_the_operator_gives_one_line_and_exit_code_64(
     capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...],
     variables: dict[str, str],
-    said: str,
+    message: str,
 ) -> None:
     for name, text in variables.items():
         monkeypatch.setenv(f"KAFKAFEATURES_{name}", text)
     assert main(["run", *words]) == 64
     told = capsys.readouterr().err
-    assert said in told
+    assert message in told
     assert told.count("\n") == 1
     assert not started.settings
 

@@ -63,8 +63,8 @@ def test_json_files_of_a_folder_are_read_and_its_subfolders_are_reported_as_skip
     for name in ("base", ".git", "overlays"):
         (tmp_path / name).mkdir()
     assert [str(one) for one in documents_of(flags(tmp_path))] == ["default/a"]
-    said = f"{tmp_path}: its subfolders are not followed; name each with -f\n"
-    assert capsys.readouterr().err == said
+    output = f"{tmp_path}: its subfolders are not followed; name each with -f\n"
+    assert capsys.readouterr().err == output
 
 
 def test_each_error_of_a_document_has_a_line_with_program_and_file(
@@ -85,7 +85,7 @@ def test_a_list_document_of_kubectl_is_read_as_its_items(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         ((document("a", "a:1"), document("a", "b:1")), "1.yaml: default/a is in "),
         ((document("a", "a:1,b:1"), document("b", "b:1")), "default/b and default/a ("),
@@ -96,12 +96,14 @@ def test_a_list_document_of_kubectl_is_read_as_its_items(tmp_path: Path) -> None
         ((POD,), "0.yaml: no KafkaFeatures document in it, only Pod (other)"),
     ],
 )
-def test_invalid_documents_are_refused_before_any_is_applied(tmp_path: Path, texts: tuple[str, ...], said: str) -> None:
+def test_invalid_documents_are_refused_before_any_is_applied(
+    tmp_path: Path, texts: tuple[str, ...], message: str
+) -> None:
     files = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
     failed = refused(*files)
-    assert said in str(failed)
+    assert message in str(failed)
     assert failed.code is Exit.BLOCKED
 
 

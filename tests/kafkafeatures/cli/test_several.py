@@ -74,7 +74,7 @@ def test_each_error_of_a_document_has_a_line_with_program_and_file(
     file.write_text("apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {}\nspec: {mode: Aply}\n")
     assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 3  # no name, an invalid mode, no cluster
     assert all(one.startswith(f"kafkafeatures: {file}: ") for one in lines)
 
 
@@ -165,8 +165,8 @@ def server() -> Iterator[str]:
 
 def test_each_document_has_its_own_result_and_the_command_the_worst_exit_code(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(document("a", "127.0.0.1:1") + document("b", server))
-    again = server.replace("127.0.0.1", "localhost")  # the same cluster, which only its id tells
-    (tmp_path / "c.yaml").write_text(document("c", again))
+    same_cluster = server.replace("127.0.0.1", "localhost")  # by another address: only its id tells
+    (tmp_path / "c.yaml").write_text(document("c", same_cluster))
     done = run("apply", "-f", str(tmp_path), "-o", "json")
     assert done.returncode == 4, done.stderr
     ready = {
@@ -179,8 +179,8 @@ def test_each_document_has_its_own_result_and_the_command_the_worst_exit_code(se
     for heading in ("default/a", "default/b", "default/c"):
         assert any(line.startswith(f"{heading} (") for line in lines)
     assert lines[-1] == "default/c: blocked (4); default/a: unreachable (5); default/b: done (0)"
-    kept = sorted(one.name for one in tmp_path.glob("*.status.yaml"))
-    assert kept == ["a.default.a.status.yaml", "a.default.b.status.yaml", "c.status.yaml"]
+    state_files = sorted(path.name for path in tmp_path.glob("*.status.yaml"))
+    assert state_files == ["a.default.a.status.yaml", "a.default.b.status.yaml", "c.status.yaml"]
 
 
 def test_plans_of_several_documents_have_a_heading_each(server: str, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ spec: {cluster: {bootstrapServers: "127.0.0.1:1"ENSEMBLE}}
         (("compare", "-f", "gone.yaml"), Exit.BLOCKED, "gone.yaml: No such file"),
     ],
 )
-def test_the_cluster_of_a_migration_is_given_by_a_document_or_by_flags(
+def test_a_migration_command_without_one_cluster_one_ensemble_and_its_target_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...], code: Exit, message: str,
 ) -> None:  # fmt: skip

@@ -105,7 +105,11 @@ def test_a_partition_without_a_state_znode_is_a_finding_as_all_replicas_would_co
         topic_of(partitions={"0": ["1"]}),
         {"version": 3, "topic_id": ID},
     ],
-)
+    ids=[
+        "too short an id", "an id that is not base64", "an id that is a number", "a negative partition",
+        "a partition beyond 32 bits", "no replicas", "a replica beyond 64 bits", "a replica as text", "no partitions",
+    ],
+)  # fmt: skip
 def test_a_topic_that_kafka_cannot_read_is_a_finding_as_the_controller_would_exit(document: Any) -> None:
     parsed = read_topic("t", raw(document))
     assert isinstance(parsed, ZnodeFinding)
@@ -202,6 +206,7 @@ def test_a_quota_in_any_number_format_of_java_is_read(value: str) -> None:
         SCRAM + ",more=1",
         SCRAM.replace(",stored", ",s"),
     ],
+    ids=["no fields", "iterations are no number", "salt is not base64", "an unknown field", "a field is missing"],
 )
 def test_a_scram_credential_that_kafka_cannot_read_is_a_finding_with_the_user_and_without_the_secret(
     value: str,
@@ -265,6 +270,7 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
         {"version": 1, "acls": [{"principal": "User:bob", "host": "*", "operation": "Read"}]},
         {"version": 2, "acls": [DENY]},
     ],
+    ids=["unknown operation", "unknown permission", "a principal without a type", "no permission", "unknown version"],
 )
 def test_acls_that_kafka_cannot_read_are_a_finding(document: Any) -> None:
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw(document)), ZnodeFinding)

@@ -185,12 +185,13 @@ def test_several_nodes_that_are_no_longer_brokers_are_reported_in_one_sentence()
 # --- one address, two registrations ---
 
 
-def observe_renumbered(node_answer: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
-    """Observe broker 13 at the address that broker 3 had. `fenced`: 0 if the broker is not fenced."""
-    fenced = {3: bool(epochs.get("fenced_3", 1)), 13: bool(epochs.get("fenced_13", 0))}
-    log = image({3: (OLD, fenced[3]), 13: (NEW, fenced[13])}, dict.fromkeys(CONTROLLERS, NEW))
-    log = registered(log, {3: (epochs.get("of_3", 5), 99), 13: (epochs.get("of_13", 50), 99)})
-    brokers = [replace(asked(id_, node_answer), port=99) for id_ in (3, 13)]
+def observe_renumbered(*, is_3_fenced: bool = True, is_13_fenced: bool = False) -> Observation:
+    """Observe broker 13 at the address that broker 3 had: both registrations name it, and that of 13 is newer. Brokers
+    3 and 13 are the last two nodes of the observation.
+    """
+    log = image({3: (OLD, is_3_fenced), 13: (NEW, is_13_fenced)}, dict.fromkeys(CONTROLLERS, NEW))
+    log = registered(log, {3: (5, 99), 13: (50, 99)})
+    brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
     return observe_nodes(*brokers, *map(asked, CONTROLLERS), log=log)
 
 
@@ -211,17 +212,17 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
 
 
 def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fenced() -> None:
-    observation = observe_renumbered(fenced_3=0, fenced_13=1)
+    observation = observe_renumbered(is_3_fenced=False, is_13_fenced=True)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.LIVE, NodeState.GHOST)
 
 
 def test_the_newest_of_two_fenced_registrations_has_the_address() -> None:
-    observation = observe_renumbered(fenced_13=1)
+    observation = observe_renumbered(is_13_fenced=True)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
 
 
 def test_the_older_of_two_unfenced_registrations_does_not_have_the_address() -> None:
-    observation = observe_renumbered(fenced_3=0)
+    observation = observe_renumbered(is_3_fenced=False)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.UNREACHABLE, NodeState.LIVE)
 
 

@@ -130,10 +130,8 @@ def test_only_the_deletion_after_the_takeover_goes_outside_of_windows_too() -> N
         ({"migration": replace(progress(), text="{}" + " " * 511)}, "holds more than 512 bytes"),
         ({"controller_epoch": ControllerEpoch(2**31 - 1, 9)}, "cannot be raised"),
     ],
-    ids=[
-        "a broker is controller", "no controller", "/controller unread", "/migration unread", "/cluster/id unread",
-        "no /cluster/id", "/controller_epoch unread", "no /controller_epoch", "/migration too long", "epoch at its end",
-    ],
+    ids=["a broker is controller", "no controller", "/controller unread", "/migration unread", "/cluster/id unread",
+         "no /cluster/id", "/controller_epoch unread", "no /controller_epoch", "/migration too long", "last epoch"],
 )  # fmt: skip
 def test_the_deletion_of_controller_and_migration_is_refused_with_the_cause(parts: Any, message: str) -> None:
     assert message in expect_refusal(release(reading(**parts), partition_epoch=3))
@@ -270,12 +268,9 @@ def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -
         (znodes_after(WHOLE, controller=claimed(czxid=69)), "znode /controller: it is older"),
         (znodes_after(WHOLE, migration=progress(czxid=39)), "znode /migration: it is older"),
     ],
-    ids=[
-        "unread", "not asked", "/controller unread", "/migration unread", "/controller_epoch unread",
-        "/cluster/id unread", "another cluster", "no /cluster/id", "an epoch below that of the step (12)",
-        "a version of the epoch below that of the step (12)", "no /controller_epoch",
-        "/controller created before that of the step", "/migration created before that of the step",
-    ],
+    ids=["unread", "not asked", "/controller unread", "/migration unread", "/controller_epoch unread",
+         "/cluster/id unread", "another cluster", "no /cluster/id", "epoch below 12, that of the step",
+         "older version of that epoch", "no /controller_epoch", "/controller of before", "/migration of before"],
 )  # fmt: skip
 def test_an_unread_or_foreign_ensemble_settles_no_deletion(read: ZooKeeperReading | Failure, message: str) -> None:
     settlement = settled(WHOLE, read, read, age=LONG)

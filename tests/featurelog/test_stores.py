@@ -18,7 +18,7 @@ HIDDEN = "hidden"
 
 
 @pytest.mark.parametrize(
-    ("uri", "says"),
+    ("uri", "message"),
     [
         (f"s3://key:{HIDDEN}@bucket/logs", "s3://bucket/logs: credentials may not be part of a URI; give them in "),
         (f"s3://{HIDDEN}@bucket", "s3://bucket: credentials may not be part of a URI"),
@@ -39,22 +39,22 @@ HIDDEN = "hidden"
         (f"abfs://box@host/logs?account_key={HIDDEN}", "abfs://host/logs: credentials may not be part of a URI"),
     ],
 )
-def test_a_uri_that_may_not_be_used_is_one_line_without_its_secrets(tmp_path: Path, uri: str, says: str) -> None:
+def test_a_uri_that_may_not_be_used_is_one_line_without_its_secrets(tmp_path: Path, uri: str, message: str) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(f"inputs: ['{uri}']\noutput: out\n")
     with pytest.raises(ConfigError) as of_file:
         read(path)
     with pytest.raises(InputsError) as of_root:
         list(Root.of(uri).nodes())
-    assert str(of_file.value).startswith(f"{path}: inputs: {says}")
-    assert str(of_root.value).startswith(says)
+    assert str(of_file.value).startswith(f"{path}: inputs: {message}")
+    assert str(of_root.value).startswith(message)
     for error in (of_file.value, of_root.value):
         assert HIDDEN not in str(error)
         assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("name", ["documents", "metrics"])
-def test_what_is_read_or_renamed_as_files_must_be_a_path(tmp_path: Path, name: str) -> None:
+def test_the_folder_of_documents_and_the_file_of_metrics_must_be_paths_not_uris(tmp_path: Path, name: str) -> None:
     path = tmp_path / "pipeline.yaml"
     fields = {"output": "out", name: "s3://bucket/tables"}
     path.write_text("inputs: [in]\n" + "".join(f"{key}: '{value}'\n" for key, value in fields.items()))
@@ -66,7 +66,7 @@ AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during Lis
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "message"),
     [
         (OSError(13, "Permission denied"), "Permission denied"),
         (FileNotFoundError("[Errno 2] Cannot open. Detail: [errno 2] No such file"), "No such file"),
@@ -83,9 +83,9 @@ AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during Lis
         (ValueError("x" * 1000), "x" * 300 + "..."),
     ],
 )
-def test_the_reason_of_a_refusing_store_is_one_short_line(error: Exception, says: str) -> None:
-    assert stores.reason(error) == says
-    assert stores.is_lost(error) is ("curlCode" in says)
+def test_the_reason_of_a_refusing_store_is_one_short_line(error: Exception, message: str) -> None:
+    assert stores.reason(error) == message
+    assert stores.is_lost(error) is ("curlCode" in message)  # of these, only the network error means that it is away
 
 
 def test_credentials_of_an_opened_store_are_not_pickled_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_credentials_of_an_opened_store_are_not_pickled_for_workers(monkeypatch:
     assert HIDDEN.encode() not in pickle.dumps(stores._opened)
 
 
-def test_a_prefix_may_have_any_characters() -> None:
+def test_percent_encoded_characters_in_a_prefix_are_decoded() -> None:
     system, path = stores.open_store("s3://bucket/a%20b/%23c/?endpoint_override=127.0.0.1:1")
     assert path == "bucket/a b/#c"
     assert system.type_name == "s3"
@@ -125,30 +125,31 @@ def test_a_folder_with_more_names_than_a_fleet_has_is_refused(tmp_path: Path, mo
             {"AWS_ENDPOINT_URL": "http://host:9000", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"},
         ),
     ],
+    ids=["a region", "another endpoint, with the default region"],
 )
 def test_an_export_uri_leads_to_the_same_store_as_an_input_uri(
     uri: str, place: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
-    found = stores.for_delta(uri)
-    assert found[0] == place
-    assert {name: value for name, value in found[1].items() if name.startswith("AWS")} == options
+    store, delta_options = stores.for_delta(uri)
+    assert store == place
+    assert {name: value for name, value in delta_options.items() if name.startswith("AWS")} == options
 
 
 def test_requests_to_an_object_store_run_concurrently_up_to_a_limit() -> None:
     together = Barrier(stores.AT_ONCE, timeout=60)
-    asked = []
+    threads = []
 
-    def ask(number: int) -> int:
-        asked.append(current_thread())
-        together.wait()
+    def request(number: int) -> int:
+        threads.append(current_thread())
+        together.wait()  # ends only once AT_ONCE requests run
         return number
 
-    assert list(stores.each(ask, range(3 * stores.AT_ONCE), "/in", "s3://bucket")) == [*range(3 * stores.AT_ONCE)]
-    assert len(set(asked)) == stores.AT_ONCE
+    assert list(stores.each(request, range(3 * stores.AT_ONCE), "/in", "s3://bucket")) == [*range(3 * stores.AT_ONCE)]
+    assert len(set(threads)) == stores.AT_ONCE
 
 
 def test_requests_to_a_local_folder_run_one_after_the_other() -> None:
-    found = stores.each(lambda number: (number, current_thread()), range(3), "/in", "/more")
-    assert list(found) == [(number, current_thread()) for number in range(3)]
+    results = stores.each(lambda number: (number, current_thread()), range(3), "/in", "/more")
+    assert list(results) == [(number, current_thread()) for number in range(3)]

@@ -19,7 +19,7 @@ APIS = every_api()
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which all jobs have run."""
     folder = tmp_path_factory.mktemp("jobs")
     environment = {**os.environ, "PYTHONPATH": f"{PYTHONPATH}:{ROOT}"}
@@ -28,8 +28,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_bad_bytes_end_in_a_typed_error(job: str, ran: Path) -> None:
-    ended = Ended(ran, job)
+def test_bad_bytes_end_in_a_typed_error(job: str, results: Path) -> None:
+    ended = Ended(results, job)
     if ended.code:
         name, data = ended.input
         pytest.fail(
@@ -38,7 +38,7 @@ def test_bad_bytes_end_in_a_typed_error(job: str, ran: Path) -> None:
         )
     executed, refused = map(int, ended.said[0].split())
     assert executed >= (executions(job) if job in DECODERS else 1000)
-    assert refused or job in ("record", "control record")  # whose answers are values
+    assert refused or job in ("record", "control record")  # these decoders return a value for damaged bytes too
 
 
 def test_there_is_a_recorded_reply_of_each_api_and_version() -> None:

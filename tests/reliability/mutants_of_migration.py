@@ -150,7 +150,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/delete_znodes.py",
         ("a late transaction is believed not done",
-         "        if looks.known_for(self.at) < within:\n", "        if False:\n"),
+         "        if pair.known_for(self.at) < within:\n", "        if False:\n"),
         ("an ensemble that is behind is believed",
          "        if znode is not None and znode.czxid < life.czxid:\n", "        if False:\n"),
     ),

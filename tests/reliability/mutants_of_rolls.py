@@ -33,7 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/restart_node.py",
-        ("stable at once", "looks.known_for(self.stable_since) >= looks.stable_for", "True"),
+        ("stable at once", "pair.known_for(self.stable_since) >= pair.stable_for", "True"),
     ),
     *of(
         "rolls",

@@ -27,6 +27,7 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED
 from kafkafeatures.core.facts.releases import (
+    CONTROLLER_REGISTRATION,
     KAFKAS_FEATURES,
     KRAFT_VERSION_RAISABLE,
     METADATA_VERSIONS,
@@ -37,7 +38,6 @@ from kafkafeatures.core.facts.releases import (
 )
 from kafkafeatures.core.levels.min_insync import writes_min_insync
 from kafkafeatures.core.levels.readiness import (
-    CONTROLLER_REGISTRATION,
     can_make_the_quorum_dynamic,
     controllers_are_registered,
     makes_the_quorum_dynamic,

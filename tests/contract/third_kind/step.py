@@ -148,15 +148,15 @@ class BrokerInFlight(InFlight, frozen=True):
         """The broker in the facts of an event."""
         return EventFacts(kind=self.step.kind, node=self.step.target, node_id=self.step.node_id, begun_at=self.at)
 
-    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
+    def settle(self, pair: ObservationPair) -> Result | OpenOutcome:
         """Settle the step by two different readings that agree."""
-        before, after = registered_in(looks.earlier), registered_in(looks.later)
-        if before is None or after is None or looks.earlier is looks.later:
+        before, after = registered_in(pair.earlier), registered_in(pair.later)
+        if before is None or after is None or pair.earlier is pair.later:
             return OpenOutcome("the registrations have to be read twice")
         is_there = self.step.node_id in before, self.step.node_id in after
         if is_there == (False, False):
             return Result.APPLIED
-        return Result.NOT_APPLIED if is_there == (True, True) and not looks.unjudged.reason else OpenOutcome()
+        return Result.NOT_APPLIED if is_there == (True, True) and not pair.unjudged.reason else OpenOutcome()
 
     def progress(self, ago: Callable[[str], str]) -> str:
         """The progress: when the step was sent."""

@@ -30,11 +30,11 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
     Role,
 )
-from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.facts.releases import CONTROLLER_REGISTRATION, Undo
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.core.levels.check_input import LevelCheckInput, unknown_features_in
 from kafkafeatures.core.levels.checks import blockers
-from kafkafeatures.core.levels.readiness import CONTROLLER_REGISTRATION, undo_of_downgrade
+from kafkafeatures.core.levels.readiness import undo_of_downgrade
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kraftlog.image import Section
 from kraftlog.partition_records import BROKER_RESOURCE

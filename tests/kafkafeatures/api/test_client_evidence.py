@@ -10,6 +10,9 @@ from kafkafeatures.api.document import InvalidDocument, read_document
 from tests.kafkafeatures.api.test_document import FULL
 
 EVIDENCE: dict[str, Any] = FULL["spec"]["clientEvidence"]
+"""Valid evidence: an https URL of Prometheus with tls, tokenSecretRef, brokerLabel and brokerPattern; a ConfigMap; and
+the target 4.1.
+"""
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ RIGHT: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), RIGHT)
-def test_values_at_the_limit_of_the_schema_are_accepted(path: str, value: Any) -> None:
+def test_values_that_are_optional_or_at_a_limit_of_the_schema_are_accepted(path: str, value: Any) -> None:
     read_document(document_with(path, value))
 
 
@@ -271,7 +271,7 @@ def test_every_pattern_of_a_field_has_a_description_of_its_meaning() -> None:
     assert all(rule.meaning for rule in with_pattern)
 
 
-def test_a_document_needs_a_zookeeper_ensemble_only_for_a_migration() -> None:
+def test_a_document_that_wants_no_migration_needs_no_zookeeper_ensemble() -> None:
     document = changed(("spec", "migration"), {"desired": "None"})
     del document["spec"]["cluster"]["zookeeper"]
     read_document(document)
@@ -279,7 +279,7 @@ def test_a_document_needs_a_zookeeper_ensemble_only_for_a_migration() -> None:
     read_document(document)
 
 
-def test_an_inter_broker_protocol_version_needs_the_ensemble_and_no_migration_beside_it() -> None:
+def test_an_inter_broker_protocol_version_needs_the_zookeeper_ensemble() -> None:
     document = changed(("spec", "migration"), {"desired": "None"})
     document["spec"]["interBrokerProtocolVersion"] = "3.9"
     assert read_document(document).spec.wants_ensemble
@@ -295,7 +295,7 @@ def test_an_invalid_name_is_refused_also_if_a_part_of_it_is_valid(value: str) ->
 
 def test_all_problems_are_reported_at_once() -> None:
     document = changed(("spec", "mode"), "Aply") | {"kind": "Kafka"}
-    document["spec"]["cluster"].pop("bootstrapServers")
+    document["spec"]["cluster"].pop("bootstrapServers")  # no problem: bootstrapControllers is there
     document["spec"]["cluster"]["sasl"] = {"mechanism": "PLAIN"}
     assert [problem.split(":")[0] for problem in problems(document)] == [
         "kind", "spec.mode", "spec.cluster.sasl.secretRef"

@@ -46,7 +46,7 @@ def test_a_damaged_status_is_displayed_and_a_valid_one_is_displayed_as_the_opera
 
 
 def _damage(raw: dict[str, Any], data: st.DataObject) -> None:
-    """Replace one value in it, at any depth."""
+    """Replace one value in the status, at any depth."""
     inside: Any = raw
     while True:
         keys = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
@@ -61,7 +61,7 @@ def _damage(raw: dict[str, Any], data: st.DataObject) -> None:
 
 
 @given(JSON)
-def test_a_value_that_is_no_status_is_shown_as_an_empty_status(raw: Any) -> None:
+def test_a_value_of_any_shape_is_shown_with_no_field_that_it_does_not_have(raw: Any) -> None:
     assert shown(Status, raw).as_json().keys() <= (raw.keys() if isinstance(raw, dict) else set())
     assert shown(Status, None) == EMPTY
 

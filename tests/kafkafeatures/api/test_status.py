@@ -37,7 +37,7 @@ def invalid(status: dict[str, Any]) -> tuple[str, ...]:
     return read_status(status)[1]
 
 
-def test_every_status_that_the_operator_writes_is_valid() -> None:
+def test_statuses_as_the_operator_writes_them_are_valid() -> None:
     assert invalid(STATUS) == ()
     assert invalid({}) == ()
     kinds = (
@@ -64,7 +64,12 @@ def test_every_status_that_the_operator_writes_is_valid() -> None:
         ("changeCount", True),
         ("features", {"name": "f"}),
     ],
-)
+    ids=[
+        "an intent is text", "intents are no list", "a level is no integer", "a plan without required fields",
+        "an entry without a result", "a time without a zone", "a condition without a status", "a consent is no text",
+        "a number is text", "a number is a bool", "features are no list",
+    ],
+)  # fmt: skip
 def test_an_invalid_field_of_a_status_is_named_without_the_valid_ones(field: str, value: Any) -> None:
     assert invalid({**STATUS, field: value}) == (field,)
 

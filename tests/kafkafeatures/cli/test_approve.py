@@ -55,7 +55,7 @@ def test_approve_refuses_if_the_document_approves_another_plan(
     annotation: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, kube = run(approved(document=ANOTHER, annotation=annotation), monkeypatch)
-    assert code == 4
+    assert code == 4  # Exit.BLOCKED
     assert "spec.approval.planHash of kafka/orders approves another plan, sha256:1111" in capsys.readouterr().err
     assert not kube.written
 
@@ -63,7 +63,7 @@ def test_approve_refuses_if_the_document_approves_another_plan(
 def test_approve_writes_nothing_if_the_document_already_approves_the_plan(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, kube = run(approved(document=PLAN[:20]), monkeypatch)
+    code, kube = run(approved(document=PLAN[:20]), monkeypatch)  # "sha256:" and 13 digits are enough
     assert code == 0
     assert "is already approved" in capsys.readouterr().out
     assert not kube.written

@@ -20,6 +20,9 @@ RAISE = (
     UpdateFeature("metadata.version", 21, 27),
     UpdateFeature("group.version", 0, 1),
 )
+"""Changes that a `node` supports by default, and a node with the ranges OLD (Kafka 3.9) does not. In each test, broker
+99 supports them: if no node did, one blocker would speak for all nodes.
+"""
 
 
 def drawn(records: list[BlockerStatus], width: int = 80) -> list[str]:

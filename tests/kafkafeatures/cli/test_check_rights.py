@@ -67,5 +67,5 @@ def test_rights_on_controllers_are_asked_for_beside_brokers_in_zookeeper_mode_if
 
 def test_a_ghost_registration_is_not_asked_for_rights() -> None:
     nodes = observation(node(1), node(2, state=NodeState.GHOST), node(3001))
-    made = question_of(Readings(probe(asked(1), asked(3001)), READ), nodes, "levels", NOBODY)
-    assert made.ghosts == {(Role.BROKER, 2)}
+    rights_question = question_of(Readings(probe(asked(1), asked(3001)), READ), nodes, "levels", NOBODY)
+    assert rights_question.ghosts == {(Role.BROKER, 2)}

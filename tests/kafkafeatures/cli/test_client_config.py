@@ -69,7 +69,7 @@ def test_tokens_are_fetched_or_read_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "message"),
     [
         ({"security.protocol": "TLS"}, "invalid security.protocol: expected one of PLAINTEXT, SSL"),
         (
@@ -92,10 +92,10 @@ def test_tokens_are_fetched_or_read_from_a_file(tmp_path: Path) -> None:
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""}, "host names are always verified"),
     ],
 )
-def test_an_unsupported_property_is_refused_by_name(properties: dict[str, str], said: str) -> None:
+def test_an_unsupported_property_is_refused_by_name(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"^f: .*") as caught:
         security_of(properties, "f")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_client_properties_that_do_not_concern_the_connection_are_ignored() -> None:

@@ -77,9 +77,10 @@ def test_names_offered_for_completion_come_from_the_api_server_and_the_kubeconfi
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(home / "config"))
     offer(words)
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert {one for one in said.out.split("\n")[:-2] if not one.startswith("-")} == expected
+    output = capsys.readouterr()
+    assert output.err == ""
+    offers = output.out.split("\n")[:-2]  # without the directive in the last line, and the empty text after it
+    assert {offer_ for offer_ in offers if not offer_.startswith("-")} == expected
 
 
 @pytest.mark.parametrize(("words", "expected"), LIVE)

@@ -1,4 +1,4 @@
-"""Commands on an event loop of their own."""
+"""Commands on an event loop of their own, and the addresses that they get from flags and properties."""
 
 from __future__ import annotations
 

@@ -45,22 +45,22 @@ def document_and_clusters() -> tuple[dict[str, Any], tuple[tuple[str, ClusterTab
 
 
 @cache
-def whole() -> Page:
+def page_of_fleet() -> Page:
     return Page(fleet_page(*document_and_clusters()))
 
 
-def of(story: Story) -> ClusterTables:
+def cluster_with(story: Story) -> ClusterTables:
     name = history_with(story).plan.name
     return next(one for _, one in document_and_clusters()[1] if one.gate["cluster"] == name)
 
 
 def page_of(story: Story) -> Page:
-    return Page(cluster_page(document_and_clusters()[0], of(story), "fleet.html"))
+    return Page(cluster_page(document_and_clusters()[0], cluster_with(story), "fleet.html"))
 
 
 @pytest.mark.parametrize("story", [None, *STORIES])
 def test_a_page_loads_nothing_from_other_addresses(story: Story | None) -> None:
-    made = whole() if story is None else page_of(story)
+    made = page_of_fleet() if story is None else page_of(story)
     assert {"img", "iframe"} & {tag for tag, _ in made.tags} == set()
     assert [one for tag, one in made.tags if tag == "script"] == ([{}] if story is None else [])  # of its own
     assert not [one for tag, one in made.tags if tag != "a" and (one.get("href") or "data:,") != "data:,"]
@@ -70,45 +70,45 @@ def test_a_page_loads_nothing_from_other_addresses(story: Story | None) -> None:
 
 @pytest.mark.parametrize("story", [None, *STORIES])
 def test_every_table_of_the_pages_has_a_caption_and_scoped_headers(story: Story | None) -> None:
-    tags = (whole() if story is None else page_of(story)).tags
+    tags = (page_of_fleet() if story is None else page_of(story)).tags
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) > 0
     assert all(one.get("scope") in ("row", "col") for tag, one in tags if tag == "th")
 
 
 def test_the_fleet_page_lists_each_cluster_with_its_verdict_blocked_clusters_first() -> None:
     document, clusters = document_and_clusters()
-    rows = whole().rows_under("The blocked ones first")[1:]
+    rows = page_of_fleet().rows_under("The blocked ones first")[1:]
     assert {(row[0], row[1].lower()) for row in rows} == {
         (one.gate["cluster"], one.gate["verdict"]) for _, one in clusters
     }
     order = [row[1] for row in rows]
     assert order == sorted(order, key=["Blocked", "Unknown", "Ready"].index)
-    assert f"{document['counts']['blocked']}blocked" in whole().text
+    assert f"{document['counts']['blocked']}blocked" in page_of_fleet().text
 
 
 def test_each_cluster_of_the_fleet_page_links_to_its_own_page_only() -> None:
-    links = {one["href"] for tag, one in whole().tags if tag == "a"}
+    links = {one["href"] for tag, one in page_of_fleet().tags if tag == "a"}
     assert links == {link for link, _ in document_and_clusters()[1]}
 
 
 def test_the_fleet_page_lists_ghosts_drift_and_migrations() -> None:
-    ghosts = whole().rows_under("Registered, though")[1:]
+    ghosts = page_of_fleet().rows_under("Registered, though")[1:]
     assert {(row[0], row[1]) for row in ghosts} == {
         (plan.name, f"{'controller' if plan.story is Story.GHOST_CONTROLLER else 'broker'} {plan.ghost}")
         for plan in (history.plan for history in histories().values())
         if plan.ghost is not None
     }
     assert all(".log, offset" in row[3] or ".checkpoint, offset" in row[3] for row in ghosts)
-    (drifted,) = whole().rows_under("Levels that are not")[1:]
+    (drifted,) = page_of_fleet().rows_under("Levels that are not")[1:]
     assert drifted[:3] == [history_with(Story.CHANGED_BY_HAND).plan.name, "share.version", "0, desired is 1"]
-    (migrating,) = whole().rows_under("In progress")[1:]
+    (migrating,) = page_of_fleet().rows_under("In progress")[1:]
     plan = history_with(Story.STUCK_MIGRATION).plan
     assert (migrating[0], migrating[3]) == (plan.name, str(plan.brokers[-1]))
     assert migrating[1] == "changes are written to both"
 
 
 def test_the_page_of_a_cluster_lists_its_blockers_with_their_last_registration() -> None:
-    one, made = of(Story.GHOST_CONTROLLER), page_of(Story.GHOST_CONTROLLER)
+    one, made = cluster_with(Story.GHOST_CONTROLLER), page_of(Story.GHOST_CONTROLLER)
     rows = {row[0]: row[1:] for row in made.rows_under("What prevents the change")[1:]}
     ghost = history_with(Story.GHOST_CONTROLLER).plan.ghost
     assert sorted(rows) == [
@@ -126,7 +126,7 @@ def test_the_page_of_a_cluster_lists_its_blockers_with_their_last_registration()
 
 
 def test_the_page_of_a_cluster_links_to_the_fleet_page_and_has_levels_before_and_after_a_release() -> None:
-    made, one = page_of(Story.GHOST_CONTROLLER), of(Story.GHOST_CONTROLLER)
+    made, one = page_of(Story.GHOST_CONTROLLER), cluster_with(Story.GHOST_CONTROLLER)
     assert [tag["href"] for kind, tag in made.tags if kind == "a"] == ["fleet.html"]
     rows = made.rows_under("What release 4.2 would change")
     assert rows[0] == ["Feature", "Finalized", "Afterwards"]
@@ -135,7 +135,7 @@ def test_the_page_of_a_cluster_links_to_the_fleet_page_and_has_levels_before_and
 
 
 def test_the_fleet_page_shows_level_reachable_level_and_nodes_behind_of_each_cluster() -> None:
-    rows = {row[0]: row[2:] for row in whole().rows_under("The blocked ones first")[1:]}
+    rows = {row[0]: row[2:] for row in page_of_fleet().rows_under("The blocked ones first")[1:]}
     plan = history_with(Story.GHOST_CONTROLLER).plan
     assert rows[plan.name][:3] == ["4.0-IV3", "4.0", "6 of 6 and 1 ghost"]
     assert "brokers 1-3: Kafka 4.1" in rows[plan.name][3]
@@ -153,15 +153,15 @@ def test_an_unknown_cluster_reaches_no_release_on_the_fleet_page() -> None:
 
 def test_a_flapping_node_is_named_on_the_fleet_page() -> None:
     plan = history_with(Story.FLAPPING).plan
-    ((cluster, node, times, *_),) = whole().rows_under("A node is flapping if")[1:]
+    ((cluster, node, times, *_),) = page_of_fleet().rows_under("A node is flapping if")[1:]
     assert cluster == plan.name
     assert int(times) >= FLAPS
-    (row,) = (row for row in whole().rows_under("The blocked ones first") if row[0] == plan.name)
+    (row,) = (row for row in page_of_fleet().rows_under("The blocked ones first") if row[0] == plan.name)
     assert row[5].endswith(f"{node} is flapping")
 
 
 def test_the_page_of_a_cluster_has_levels_registrations_and_coverage() -> None:
-    one, made = of(Story.CHANGED_BY_HAND), page_of(Story.CHANGED_BY_HAND)
+    one, made = cluster_with(Story.CHANGED_BY_HAND), page_of(Story.CHANGED_BY_HAND)
     timeline = made.rows_under("Finalized levels")[1:]
     assert len(timeline) == len(one.rows("feature_timeline"))
     assert ["share.version", "1", "0", "removed"] in [row[:4] for row in timeline]
@@ -190,7 +190,7 @@ def test_ghosts_and_drift_that_block_nothing_are_remarks() -> None:
     document, _ = document_and_clusters()
     remarks = []
     for story in (Story.NEW_GHOST_BROKER, Story.CHANGED_BY_HAND):
-        one = of(story)
+        one = cluster_with(story)
         free = {**one.gate, "verdict": "ready", "blockers": {"nodes": [], "losses": [], "others": []}}
         made = Page(fleet_page(document, [("x.html", ClusterTables(free, one.tables))]))
         remarks.append(made.rows_under("The blocked ones first")[1][5])
@@ -199,7 +199,7 @@ def test_ghosts_and_drift_that_block_nothing_are_remarks() -> None:
 
 @pytest.mark.parametrize("story", [None, *STORIES])
 def test_pages_show_words_instead_of_raw_table_values(story: Story | None) -> None:
-    made = whole() if story is None else page_of(story)
+    made = page_of_fleet() if story is None else page_of(story)
     cells = {cell for row in made.rows for cell in row}
     raw = {"seen", "Unattributed", "in_sync", "controlled", "away", "ready", "blocked", "MIGRATION"}
     assert not cells & raw
@@ -229,7 +229,7 @@ def test_names_in_a_log_are_escaped_on_the_pages() -> None:
     document, clusters = document_and_clusters()
     kept = {"verdict", "validUntil", "evaluatedAt"}
     for story in STORIES:
-        one = of(story)
+        one = cluster_with(story)
         gate_part = {name: each if name in kept else spoiled(each) for name, each in one.gate.items()}
         rows = {name: spoiled(each) for name, each in one.tables.items()}
         harmful = ClusterTables({**gate_part, "watermark": one.gate["watermark"]}, rows)
@@ -244,7 +244,7 @@ def test_long_tables_of_the_fleet_page_are_cut(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pages, "MAX_ROWS", 3)
     made = Page(fleet_page(*document_and_clusters()))
     assert len(made.rows_under("The blocked ones first")) == 1 + 3
-    assert "9 more are not shown" in made.text
+    assert "9 more are not shown" in made.text  # of 12 clusters in the simulated fleet
 
 
 def test_rolls_are_drawn_on_a_common_time_axis() -> None:

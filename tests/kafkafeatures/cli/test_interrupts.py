@@ -18,7 +18,7 @@ from tests.kafkasim.test_process import heard, simulator
 from tests.started import ROOT
 
 # Runs the program as Python does, and sends itself SIGINT at the n-th of the things that Python tells its auditors of
-# (imports, files, sockets, threads, ...), counted from the its first instruction. Writes how many there were.
+# (imports, files, sockets, threads, ...), counted from the program's first instruction. Writes how many there were.
 WITH_SIGINT = """
 import os, runpy, signal, sys
 entry, at, *words = sys.argv[1:]
@@ -87,7 +87,7 @@ NEVER = 10**9
 
 
 def interrupted(folder: Path, at: int, entry: str, *words: str, before: tuple[str, ...] = ()) -> tuple[int, str, int]:
-    """(exit code, what was said on stderr, how much happened)."""
+    """(exit code, what was output on stderr, how much happened)."""
     ours, theirs = os.pipe()
     program = (sys.executable, "-c", f"import os; os.dup2({theirs}, 3)\n{WITH_SIGINT}", entry, str(at), *words)
     done = subprocess.run(
@@ -110,10 +110,11 @@ def test_ctrl_c_ends_a_command_with_130_and_no_output_at_any_moment(tmp_path: Pa
     (tmp_path / "levels.yaml").write_text(DOCUMENT)
     _, _, happens = interrupted(tmp_path, NEVER, *program)
     random = Random(" ".join(program))
+    # The number of events differs a little from run to run, so an instant in the last twentieth may never come.
     for at in (1, *sorted(random.sample(range(2, happens * 19 // 20), INSTANTS))):
-        code, said, _ = interrupted(tmp_path, at, *program)
-        told = {line for line in said.splitlines() if not line.startswith(("kafkafeatures: ", "unreachable: "))}
-        assert (code, told) == (130, set()), f"at {at} of {happens}: {said}"
+        code, output, _ = interrupted(tmp_path, at, *program)
+        told = {line for line in output.splitlines() if not line.startswith(("kafkafeatures: ", "unreachable: "))}
+        assert (code, told) == (130, set()), f"at {at} of {happens}: {output}"
 
 
 AFTER_THE_LAST_WAIT = """
@@ -137,8 +138,8 @@ def test_ctrl_c_after_the_last_wait_of_a_command_is_not_lost(end: str) -> None:
 def test_a_process_started_with_sigint_ignored_keeps_ignoring_it(tmp_path: Path) -> None:
     """A job that a script started in the background."""
     ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "-")
-    code, said, _ = interrupted(tmp_path, 100, "", "version", before=ignoring)
-    assert (code, said) == (0, "")
+    code, output, _ = interrupted(tmp_path, 100, "", "version", before=ignoring)
+    assert (code, output) == (0, "")
 
 
 def test_ctrl_c_at_a_prompt_ends_the_command(tmp_path: Path) -> None:

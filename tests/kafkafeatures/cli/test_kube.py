@@ -28,11 +28,11 @@ def kube(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[.
             return Kube(only("here", {"server": server, **(cluster or {})}, user or {}, "kafka"), ending)
 
         yield make
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []  # no temporary file of a key is left
 
 
 @pytest.mark.parametrize(
-    ("cluster", "user", "said"),
+    ("cluster", "user", "message"),
     [
         ({"certificate-authority": "/nowhere/ca.crt"}, {}, "'/nowhere/ca.crt' file does not exist"),
         ({"certificate-authority-data": "&&&"}, {}, "certificate-authority-data is not base64"),
@@ -47,11 +47,11 @@ def kube(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[.
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_is_refused_before_anything_is_sent(
-    kube: Callable[..., Kube], cluster: dict[str, str], user: dict[str, str], said: str
+    kube: Callable[..., Kube], cluster: dict[str, str], user: dict[str, str], message: str
 ) -> None:
     with pytest.raises(CommandFailed, match="context 'here'") as failed:
         kube(cluster=cluster, user=user)
-    assert said in str(failed.value)
+    assert message in str(failed.value)
     assert failed.value.code is Exit.BLOCKED
 
 
@@ -67,15 +67,15 @@ def test_temporary_keys_of_a_kubeconfig_are_readable_by_their_owner_only(
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "message"),
     [
         ("https://127.0.0.1:1", "connection refused"),
         ("https://no.such.host.invalid", "not known"),
         ("http://127.0.0.1:1", "connection refused"),
     ],
 )
-def test_an_unreachable_api_server_is_reported(kube: Callable[..., Kube], server: str, said: str) -> None:
-    with pytest.raises(Away, match=said) as away:
+def test_an_unreachable_api_server_is_reported(kube: Callable[..., Kube], server: str, message: str) -> None:
+    with pytest.raises(Away, match=message) as away:
         kube(server).resource("orders")
     assert away.value.code is Exit.UNREACHABLE
     assert server in str(away.value)
@@ -97,8 +97,9 @@ def test_a_silent_api_server_times_out(kube: Callable[..., Kube]) -> None:
         ({"allowed": False, "evaluationError": "role not found"}, None),
         ({}, False),
     ],
+    ids=["allowed", "not allowed", "an error: not known", "an empty answer"],
 )
-def test_an_access_review_with_an_error_proves_no_right(
+def test_an_access_review_is_yes_or_no_or_with_an_error_unknown(
     kube: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch, status: dict[str, Any], may: bool | None
 ) -> None:
     client = kube()

@@ -111,7 +111,7 @@ def test_the_kubeconfig_at_home_is_used_before_the_service_account_of_the_pod(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (f"a: b: {SECRET}", "invalid YAML"),
         ([SECRET], "is not a kubeconfig"),
@@ -134,9 +134,9 @@ def test_the_kubeconfig_at_home_is_used_before_the_service_account_of_the_pod(
         (config(user={"auth-provider": {"name": "oidc"}}), "has 'auth-provider', which is not supported"),
     ],
 )
-def test_an_error_in_a_kubeconfig_does_not_quote_the_file(use: Any, content: Any, said: str) -> None:
+def test_an_error_in_a_kubeconfig_does_not_quote_the_file(use: Any, content: Any, message: str) -> None:
     use(content)
-    assert said in refused()
+    assert message in refused()
 
 
 def test_a_missing_kubeconfig_of_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

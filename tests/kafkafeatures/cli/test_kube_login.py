@@ -72,7 +72,7 @@ def test_a_credential_plugin_runs_again_when_its_token_expires_or_is_refused(tmp
     soon = (datetime.now(UTC) + timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     one = login(exec=plugin(tmp_path, answer(token=SECRET, expirationTimestamp=soon)))
     token_of(one), token_of(one)
-    assert runs(tmp_path) == 4
+    assert runs(tmp_path) == 4  # once for each request: a token that is valid for 5 s more counts as expired
 
 
 def test_a_credential_plugin_gets_the_environment_that_kubectl_gives(tmp_path: Path) -> None:
@@ -88,15 +88,15 @@ def test_a_credential_plugin_gets_the_environment_that_kubectl_gives(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         (f"echo {SECRET}; exit 3", "failed with exit code 3"),
         (f"echo {SECRET}", "did not answer with an ExecCredential"),
         (f'echo \'{{"status": "{SECRET}"}}\'', "did not answer with an ExecCredential"),
     ],
 )
-def test_a_failing_credential_plugin_is_named_without_its_output(tmp_path: Path, script: str, said: str) -> None:
-    with pytest.raises(CommandFailed, match=said) as failed:
+def test_a_failing_credential_plugin_is_named_without_its_output(tmp_path: Path, script: str, message: str) -> None:
+    with pytest.raises(CommandFailed, match=message) as failed:
         token_of(login(exec=plugin(tmp_path, script, args=[SECRET])))
     assert failed.value.code is Exit.BLOCKED
     assert SECRET not in str(failed.value)

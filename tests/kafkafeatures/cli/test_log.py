@@ -63,22 +63,23 @@ def test_log_decode_prints_large_files_like_small_ones(
     damaged = bytearray(batch(2020, no_op()))
     damaged[-1] ^= 1
     segment(tmp_path, CHANGES.read_bytes(), *many, bytes(damaged), batch(2021, no_op()))
-    said = []
-    for large in (0, 1 << 60):
+    output = []
+    for large in (0, 1 << 60):  # bytes from which on a file is large: each file is, then none is
         monkeypatch.setattr(log, "_LARGE", large)
         assert main(["log", "decode", *flags, str(tmp_path)]) == Exit.FAILED
-        said.append(capsys.readouterr())
-    assert said[0] == said[1]
-    assert "2516 records: 2506 decoded, 5 kept as bytes, 5 damaged" in said[0].err
+        output.append(capsys.readouterr())
+    assert output[0] == output[1]
+    # CHANGES has 495 records, each of the 5 batches 404 (one of them unknown, so kept; one damaged), the last batch 1.
+    assert "2516 records: 2506 decoded, 5 kept as bytes, 5 damaged" in output[0].err
 
 
 def test_log_decode_reads_a_directory_and_prints_its_account_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "decode", str(CHANGES.parent)]) == Exit.DONE
-    said = capsys.readouterr()
-    lines = said.out.splitlines()
-    assert len(lines) == 495
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
+    assert len(lines) == 495  # this and the numbers below are those of the recorded log
     assert lines[187].split(maxsplit=4)[:4] == ["187", "2026-11-21T00:24:59.728Z", "KRAFT_VERSION", "v0"]
-    assert said.err.endswith("39297 bytes, 486 batches, 495 records: 495 decoded, 0 kept as bytes, 0 damaged\n")
+    assert output.err.endswith("39297 bytes, 486 batches, 495 records: 495 decoded, 0 kept as bytes, 0 damaged\n")
 
 
 def test_log_decode_reads_segments_in_the_order_of_their_offsets(
@@ -104,11 +105,11 @@ def test_log_decode_prints_secrets_on_request_only(tmp_path: Path, capsys: pytes
     path = segment(tmp_path, batch(0, *values))
     for form in ("json", "text"):
         main(["log", "decode", "-o", form, str(path)])
-        said = "".join(capsys.readouterr())
-        assert "9f3c" not in said
-        assert "c2FsdC1vZi1hbGljZS05ZjNj" not in said  # in base64
-        assert "(redacted)" in said
-        assert '"_unknownTags":[{"tag":9,"bytes":18}]' in said
+        output = "".join(capsys.readouterr())
+        assert "9f3c" not in output
+        assert "c2FsdC1vZi1hbGljZS05ZjNj" not in output  # in base64
+        assert "(redacted)" in output
+        assert '"_unknownTags":[{"tag":9,"bytes":18}]' in output
     main(["log", "decode", "-o", "json", "--no-redact", str(path)])
     shown = capsys.readouterr().out
     assert shown.count("c2FsdC1vZi1hbGljZS05ZjNj") == 6  # three fields, two that are kept, a tag
@@ -130,9 +131,9 @@ def test_log_decode_reports_damage_in_place_and_continues_after_it(
         "damage": "the CRC-32C of the batch is wrong", "detail": "base offset 1",
     }  # fmt: skip
     assert main(["log", "verify", str(path)]) == Exit.FAILED
-    said = capsys.readouterr().out
-    assert "72 bytes damaged at byte 72: the CRC-32C of the batch is wrong (base offset 1)" in said
-    assert "216 bytes, 2 batches, 2 records: 2 decoded, 0 kept as bytes, 0 damaged; 72 bytes damaged" in said
+    output = capsys.readouterr().out
+    assert "72 bytes damaged at byte 72: the CRC-32C of the batch is wrong (base offset 1)" in output
+    assert "216 bytes, 2 batches, 2 records: 2 decoded, 0 kept as bytes, 0 damaged; 72 bytes damaged" in output
 
 
 def test_log_verify_accepts_an_incomplete_batch_only_in_the_newest_segment(
@@ -140,7 +141,7 @@ def test_log_verify_accepts_an_incomplete_batch_only_in_the_newest_segment(
 ) -> None:
     segment(tmp_path, batch(0, no_op()), batch(1, no_op())[:-3])
     assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
-    assert "69 bytes behind the end" in capsys.readouterr().out
+    assert "69 bytes behind the end" in capsys.readouterr().out  # a batch of one record has 72 bytes; 3 are cut off
     (tmp_path / "00000000000000000002.log").write_bytes(batch(2, no_op()))
     assert main(["log", "verify", str(tmp_path)]) == Exit.FAILED
 
@@ -160,24 +161,24 @@ def test_log_decode_prints_no_control_characters_of_names(tmp_path: Path, capsys
     path = segment(tmp_path, batch(0, level))
     for form in ("json", "text"):
         assert main(["log", "decode", "-o", form, str(path)]) == Exit.DONE
-        said = "".join(capsys.readouterr())
-        assert all(one.isprintable() or one == "\n" for one in said)
+        output = "".join(capsys.readouterr())
+        assert all(one.isprintable() or one == "\n" for one in output)
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    ("path", "message"),
     [("nothing.log", "No such file"), ("empty", "no segment of a metadata log is here"), ("closed", "Is a directory")],
 )
 def test_an_invalid_path_gives_one_line(
-    path: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    path: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "closed" / FIRST).mkdir(parents=True)
     assert main(["log", "decode", str(tmp_path / path)]) == Exit.BLOCKED
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert says in said.err
-    assert len(said.err.splitlines()) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert message in output.err
+    assert len(output.err.splitlines()) == 1
 
 
 def test_log_verify_accepts_an_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,7 +218,7 @@ def snapshot_at(folder: Path, end: int, *, without: int = 0) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (lambda folder: (folder / SECOND).unlink(), "ends at offset 2, but the next segment begins at 3"),
         (lambda folder: (folder / FIRST).unlink(), "the records before offset 2 are missing"),
@@ -230,17 +231,17 @@ def snapshot_at(folder: Path, end: int, *, without: int = 0) -> Path:
     ids=["middle", "first", "batch", "empty", "name", "footer", "snapshot"],
 )
 def test_log_verify_reports_missing_files_and_batches(
-    change: Callable[[Path], object], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: Callable[[Path], object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     three_segments(tmp_path)
     assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
     capsys.readouterr()
     change(tmp_path)
     assert main(["log", "verify", str(tmp_path)]) == Exit.FAILED
-    assert says in capsys.readouterr().out
+    assert message in capsys.readouterr().out
     assert main(["log", "verify", "-o", "json", str(tmp_path)]) == Exit.FAILED
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert any(says in text for one in documents for text in one["missing"])
+    assert any(message in text for one in documents for text in one["missing"])
     assert [one["sound"] for one in documents] == [not one["missing"] for one in documents]
 
 
@@ -251,10 +252,12 @@ def test_log_verify_lists_unfinished_and_deleted_files(tmp_path: Path, capsys: p
     for unfinished in names:
         (tmp_path / unfinished).write_bytes(b"?")
     assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
-    said = capsys.readouterr()
-    assert len(said.out.splitlines()) == 3
-    assert "the operator still records this segment" in said.err
-    assert sorted(line.split(": ")[0] for line in said.err.splitlines()) == sorted(str(tmp_path / one) for one in names)
+    output = capsys.readouterr()
+    assert len(output.out.splitlines()) == 3  # a line for each complete segment
+    assert "the operator still records this segment" in output.err
+    assert sorted(line.split(": ")[0] for line in output.err.splitlines()) == sorted(
+        str(tmp_path / one) for one in names
+    )
     assert main(["log", "decode", str(tmp_path)]) == Exit.DONE
     assert "not finished" not in capsys.readouterr().err
 
@@ -282,6 +285,7 @@ def test_log_verify_allows_a_cut_end_only_in_the_newest_segment(
     assert main(["log", "verify", *every]) == Exit.DONE
     cut(tmp_path / FIRST, 5)
     assert main(["log", "verify", *every]) == Exit.FAILED
+    # The first segment has two batches of 72 bytes; the second one is cut by 5.
     assert "67 bytes damaged at byte 72: the last batch is cut" in capsys.readouterr().out
 
 
@@ -311,9 +315,9 @@ def test_a_file_truncated_during_reading_gives_one_line(
 
     monkeypatch.setattr(sys, "stdout", Cutting())
     assert main(["log", "decode", str(path)]) == Exit.BLOCKED
-    said = capsys.readouterr().err
-    assert "changed while it was read" in said
-    assert len(said.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert "changed while it was read" in output
+    assert len(output.splitlines()) == 1
 
 
 def test_a_pipe_in_place_of_a_log_file_is_refused_without_waiting(

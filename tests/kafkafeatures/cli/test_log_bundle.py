@@ -62,7 +62,7 @@ FORMS = pytest.mark.parametrize("bundled", [as_tar, as_gzip, as_zip], ids=["tar"
 Bundled = Callable[[Path, Members], Path]
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: Exit = Exit.DONE) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: str, code: Exit = Exit.DONE) -> str:
     assert main(list(words)) == code
     return capsys.readouterr().out
 
@@ -93,17 +93,19 @@ def test_every_command_reads_a_bundle_as_it_reads_the_directory(
     path = bundled(tmp_path / "bundle", node(NODE))
     for words in (("state",), ("timeline",), ("ghosts",)):
         documents = [
-            said(capsys, "log", *words, "-o", "json", str(one)).replace(f"{path}:{NODE}/__cluster_metadata-0", "HERE")
+            output_of(capsys, "log", *words, "-o", "json", str(one)).replace(
+                f"{path}:{NODE}/__cluster_metadata-0", "HERE"
+            )
             for one in (path, CHANGES.parent)
         ]
         here, there = (text.replace(str(CHANGES.parent), "HERE") for text in documents)
         assert here.replace('"abc"', "null").replace('"node": 3001', '"node": null') == there
-    assert said(capsys, "log", "decode", "-o", "json", str(path)) == said(
+    assert output_of(capsys, "log", "decode", "-o", "json", str(path)) == output_of(
         capsys, "log", "decode", "-o", "json", str(CHANGES)
     )
-    found = json.loads(said(capsys, "describe", "--from", str(path), "-o", "json"))
-    assert (found["clusterId"], len(found["nodes"])) == ("abc", 6)
-    verified = said(capsys, "log", "verify", str(path)).splitlines()
+    document = json.loads(output_of(capsys, "describe", "--from", str(path), "-o", "json"))
+    assert (document["clusterId"], len(document["nodes"])) == ("abc", 6)
+    verified = output_of(capsys, "log", "verify", str(path)).splitlines()
     assert [line.split(": ")[0] for line in verified] == [
         f"{path}:{LOG}", f"{path}:{NODE}/__cluster_metadata-0/{442:020}-{9:010}.checkpoint",
     ]  # fmt: skip
@@ -117,10 +119,10 @@ def test_log_state_refuses_a_bundle_of_several_nodes_unless_one_node_is_given(
     assert main(["log", "state", str(path)]) == Exit.BLOCKED
     names = [f"{path}:{name}/__cluster_metadata-0" for name in ("one", "two")]
     assert f"holds the metadata logs of 2 nodes; give one of them: {names[0]}, {names[1]}" in capsys.readouterr().err
-    assert json.loads(said(capsys, "log", "state", "-o", "json", names[1]))["source"]["offset"] == 77
+    assert json.loads(output_of(capsys, "log", "state", "-o", "json", names[1]))["source"]["offset"] == 77
     assert main(["log", "state", f"{path}:three"]) == Exit.BLOCKED
     assert f"not a directory of the bundle with a metadata log; expected {names[0]}" in capsys.readouterr().err
-    assert len(said(capsys, "log", "verify", str(path)).splitlines()) == 4
+    assert len(output_of(capsys, "log", "verify", str(path)).splitlines()) == 4
 
 
 @FORMS
@@ -139,7 +141,7 @@ def test_member_paths_of_a_bundle_cannot_leave_the_bundle(
     before = sorted(tmp_path.rglob("*"))
     out = {f"../{FIRST}": b"?", f"a/../../../{FOLDER}/{FIRST}": b"?", f"a/..//{FOLDER}/{FIRST}": b"?"}
     path = bundled(tmp_path / "here" / "bundle", {**out, f"/absolute/{FOLDER}/{FIRST}": SMALL})
-    assert said(capsys, "log", "verify", str(path)).startswith(f"{path}:absolute/{FOLDER}/{FIRST}: ")
+    assert output_of(capsys, "log", "verify", str(path)).startswith(f"{path}:absolute/{FOLDER}/{FIRST}: ")
     assert sorted(tmp_path.rglob("*")) == sorted([*before, path])
 
 
@@ -164,7 +166,7 @@ def test_the_first_of_two_members_with_the_same_name_is_read(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bundled(tmp_path / "bundle", {LOG: SMALL, f"./{LOG}": b"another", f"//{LOG}": b"another"})
-    assert len(said(capsys, "log", "verify", str(path)).splitlines()) == 1
+    assert len(output_of(capsys, "log", "verify", str(path)).splitlines()) == 1
 
 
 @FORMS
@@ -206,7 +208,7 @@ def test_a_bundle_with_thousands_of_nested_headers_is_refused(
 ) -> None:
     about = tarfile.TarInfo("long")
     about.type, about.size = tarfile.GNUTYPE_LONGNAME, 10
-    one = about.tobuf(tarfile.GNU_FORMAT) + b"a" * 10 + bytes(502)
+    one = about.tobuf(tarfile.GNU_FORMAT) + b"a" * 10 + bytes(502)  # padded to a block of 512 bytes
     path = tmp_path / "bundle.tar"
     path.write_bytes(one * 5000)
     assert "the bundle cannot be read" in refused(capsys, path)

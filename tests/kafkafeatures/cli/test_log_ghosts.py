@@ -71,10 +71,10 @@ def test_a_controller_that_is_registered_and_not_a_voter_is_suspected_with_its_l
 ) -> None:
     path = tmp_path / FIRST
     path.write_bytes(leader(0, 1, 2) + log([controller(1), controller(2), controller(3)], [controller(3)], start=1))
-    found = ghosts(capsys, tmp_path)
-    assert (found["kind"], found["voters"], found["votersFrom"]["offset"]) == ("GhostRegistrations", [1, 2], 0)
-    assert named(found) == [(3, "Controller", True)]
-    (ghost,) = found["ghosts"]
+    document = ghosts(capsys, tmp_path)
+    assert (document["kind"], document["voters"], document["votersFrom"]["offset"]) == ("GhostRegistrations", [1, 2], 0)
+    assert named(document) == [(3, "Controller", True)]
+    (ghost,) = document["ghosts"]
     assert ghost["reason"] == "registered, but not a voter"
     assert ghost["lastRegistration"] == {"file": FIRST, "offset": 4, "timestamp": "2026-11-21T00:10:04.026Z"}
     assert ghost["features"]["metadata.version"] == {"min": 7, "max": 29}
@@ -87,16 +87,16 @@ def test_voters_of_a_dynamic_quorum_come_from_its_voters_record(
 ) -> None:
     nodes = log([controller(1), controller(2), controller(3)], start=1)
     (tmp_path / FIRST).write_bytes(leader(0, 1, 2, 3) + nodes + control_batch(4, dynamic(1, 2)))
-    found = ghosts(capsys, tmp_path)
-    assert (found["voters"], found["votersFrom"]["offset"]) == ([1, 2], 4)
-    assert named(found) == [(3, "Controller", True)]
+    document = ghosts(capsys, tmp_path)
+    assert (document["voters"], document["votersFrom"]["offset"]) == ([1, 2], 4)
+    assert named(document) == [(3, "Controller", True)]
 
 
 def test_ghosts_are_unclear_if_no_record_names_the_voters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(log([controller(1)]))
-    found = ghosts(capsys, tmp_path)
-    assert (found["voters"], found["votersFrom"]) == (None, None)
-    assert (named(found), named(found, "unclear")) == ([], [(1, "Controller", None)])
+    document = ghosts(capsys, tmp_path)
+    assert (document["voters"], document["votersFrom"]) == (None, None)
+    assert (named(document), named(document, "unclear")) == ([], [(1, "Controller", None)])
 
 
 @pytest.mark.parametrize(("span", "suspected"), [(FENCED_FOR_MS - 1, False), (FENCED_FOR_MS, True)])
@@ -107,8 +107,8 @@ def test_a_broker_fenced_for_fifteen_minutes_is_suspected(
         [broker(1, 0), broker(2, 1)], [change(1, 0, fenced=-1), change(2, 1, fenced=-1)], [change(1, 0, fenced=1)]
     )
     (tmp_path / FIRST).write_bytes(start + later(5, 4 + span))  # broker 1 was fenced at 4 ms, by the record at offset 4
-    found = ghosts(capsys, tmp_path)
-    (one,) = found["ghosts" if suspected else "unclear"]
+    document = ghosts(capsys, tmp_path)
+    (one,) = document["ghosts" if suspected else "unclear"]
     assert (one["id"], one["suspected"]) == (1, suspected)
     assert one["fencedSince"] == {"file": FIRST, "offset": 4, "timestamp": "2026-11-21T00:10:04.026Z"}
     assert one["reason"] == f"fenced for {15 if suspected else 14} min at the end of the log"
@@ -120,13 +120,13 @@ def test_a_registration_in_a_snapshot_is_dated_not_after_the_snapshot(
 ) -> None:
     (tmp_path / checkpoint(5)).write_bytes(snapshot(broker(1, 0), controller(3)))
     (tmp_path / segment(5)).write_bytes(leader(5, 1) + later(6, FENCED_FOR_MS))
-    found = ghosts(capsys, tmp_path)
-    assert named(found) == [(3, "Controller", True), (1, "Broker", True)]
-    for one in found["ghosts"]:
+    document = ghosts(capsys, tmp_path)
+    assert named(document) == [(3, "Controller", True), (1, "Broker", True)]
+    for one in document["ghosts"]:
         assert one["lastRegistration"] == {
             "file": checkpoint(5), "offset": 5, "notAfter": "2026-11-21T00:10:04.017Z",
         }  # fmt: skip
-    assert found["ghosts"][1]["reason"] == "fenced for at least 15 min at the end of the log"
+    assert document["ghosts"][1]["reason"] == "fenced for at least 15 min at the end of the log"
 
 
 def test_a_snapshot_without_a_timestamp_gives_no_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,9 +134,9 @@ def test_a_snapshot_without_a_timestamp_gives_no_date(tmp_path: Path, capsys: py
     footer = control_batch(2, (table.SNAPSHOT_FOOTER, {}))
     (tmp_path / checkpoint(5)).write_bytes(header + batch(1, broker(1, 0)) + footer)
     (tmp_path / segment(5)).write_bytes(leader(5, 1) + later(6, FENCED_FOR_MS))
-    found = ghosts(capsys, tmp_path)
-    assert (named(found), named(found, "unclear")) == ([], [(1, "Broker", None)])
-    assert found["unclear"][0]["reason"] == "fenced; since when is not known"
+    document = ghosts(capsys, tmp_path)
+    assert (named(document), named(document, "unclear")) == ([], [(1, "Broker", None)])
+    assert document["unclear"][0]["reason"] == "fenced; since when is not known"
 
 
 def test_evidence_of_an_earlier_process_does_not_clear_a_registration(
@@ -155,9 +155,9 @@ def test_the_node_that_wrote_the_log_is_not_suspected(tmp_path: Path, capsys: py
     path.write_bytes(leader(0, 1) + log([controller(3), broker(4, 2)], start=1) + later(3, FENCED_FOR_MS + 2))
     for own, suspects in ((3, [4]), (4, [3])):
         (tmp_path / "meta.properties").write_text(f"node.id={own}\n")
-        found = ghosts(capsys, tmp_path)
-        assert [one["id"] for one in found["ghosts"]] == suspects
-        (other,) = found["unclear"]
+        document = ghosts(capsys, tmp_path)
+        assert [one["id"] for one in document["ghosts"]] == suspects
+        (other,) = document["unclear"]
         assert (other["id"], other["suspected"]) == (own, False)
         assert other["reason"].endswith("these files are its own")
 
@@ -167,9 +167,9 @@ def test_missing_records_are_reported_since_they_may_hide_ghosts(
 ) -> None:
     (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(3)], start=1))
     (tmp_path / segment(5)).write_bytes(log([frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3})], start=5))
-    found = ghosts(capsys, tmp_path, Exit.FAILED)
-    assert named(found) == [(3, "Controller", True)]
-    assert found["problems"] == [
+    document = ghosts(capsys, tmp_path, Exit.FAILED)
+    assert named(document) == [(3, "Controller", True)]
+    assert document["problems"] == [
         f"the state behind offset 2 is not known: offsets 2 to 4 are missing: {segment(5)} is the next file"
     ]
 
@@ -177,26 +177,26 @@ def test_missing_records_are_reported_since_they_may_hide_ghosts(
 def test_recently_stopped_brokers_of_a_real_cluster_are_not_suspected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = ghosts(capsys, CHANGES.parent)
-    assert named(found) == []
-    assert named(found, "unclear") == [(1, "Broker", False), (2, "Broker", False), (3, "Broker", False)]
-    assert [one["fencedSince"]["offset"] for one in found["unclear"]] == [490, 492, 494]
+    document = ghosts(capsys, CHANGES.parent)
+    assert named(document) == []
+    assert named(document, "unclear") == [(1, "Broker", False), (2, "Broker", False), (3, "Broker", False)]
+    assert [one["fencedSince"]["offset"] for one in document["unclear"]] == [490, 492, 494]
 
 
 def test_the_yaml_of_log_ghosts_has_what_its_json_has(capsys: pytest.CaptureFixture[str]) -> None:
-    found = ghosts(capsys, CHANGES.parent)
+    document = ghosts(capsys, CHANGES.parent)
     assert main(["log", "ghosts", "-o", "yaml", str(CHANGES.parent)]) == Exit.DONE
-    assert yaml.safe_load(capsys.readouterr().out) == found
+    assert yaml.safe_load(capsys.readouterr().out) == document
 
 
 def test_log_ghosts_prints_the_same_text_in_any_width(tmp_path: Path) -> None:
     (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(1), controller(3), broker(4, 3)], start=1))
     for columns in (120, 80, 40):
-        seen = in_terminal([*PROGRAM, "log", "ghosts", str(tmp_path)], columns=columns)
-        assert seen.code == Exit.DONE
-        folded = [line for line in seen.lines if "kafkafeatures describe" not in line]  # to be copied
+        screen = in_terminal([*PROGRAM, "log", "ghosts", str(tmp_path)], columns=columns)
+        assert screen.code == Exit.DONE
+        folded = [line for line in screen.lines if "kafkafeatures describe" not in line]  # to be copied
         assert max(map(len, folded)) <= columns
-        assert all(one[:1] in ("", " ") or one[0].isupper() for one in seen.lines)  # none continues in column 0
+        assert all(one[:1] in ("", " ") or one[0].isupper() for one in screen.lines)  # none continues in column 0
         for text in (
             "Suspected ghost registrations",
             "controller 3: registered, but not a voter",
@@ -205,4 +205,4 @@ def test_log_ghosts_prints_the_same_text_in_any_width(tmp_path: Path) -> None:
             "Not clear broker 4: fenced for 0 s at the end of the log",
             "To confirm it: kafkafeatures describe --bootstrap-server HOST:PORT",
         ):
-            assert text in seen.text
+            assert text in screen.text

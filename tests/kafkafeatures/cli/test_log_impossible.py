@@ -104,9 +104,9 @@ def test_a_state_after_a_later_snapshot_is_exact_and_the_impossible_record_is_st
 ) -> None:
     state = snapshot(broker(3, 900), level("metadata.version", 29))
     folder = a_log(tmp_path, **{FIRST: log(EPOCH), checkpoint(4): state, segment(4): log([no_op()], start=4)})
-    found = json.loads(_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED))
-    assert (found["source"]["offset"], found["registrations"][0]["epoch"]) == (5, 900)
-    assert found["problems"] == [f"{FIRST}: offset 2: {WORDS}"]
+    document = json.loads(_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED))
+    assert (document["source"]["offset"], document["registrations"][0]["epoch"]) == (5, 900)
+    assert document["problems"] == [f"{FIRST}: offset 2: {WORDS}"]
     for action in ("verify", "decode", "timeline"):
         assert f"offset 2: {WORDS}" in shown(capsys, folder, action)
 
@@ -131,6 +131,7 @@ def test_no_record_is_called_impossible_in_a_log_without_its_beginning(tmp_path:
 def test_log_state_counts_many_impossible_records_and_log_verify_lists_all(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log([fence(3, 10)] * 30)})
     problems = json.loads(_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED))["problems"]
+    # 11 of 30 records are listed, one by one; the last line counts the other 19.
     assert (len(problems), problems[-1]) == (12, "Kafka stops at 19 more of the records; see log verify")
     assert shown(capsys, folder, "verify").count("Kafka stops here") == 30
 

@@ -75,8 +75,8 @@ def test_a_log_with_a_compressed_segment_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, beside: tuple[str, ...]
 ) -> None:
     folder = log_of(tmp_path, beside)
-    said = refusal(capsys, command, folder)
-    assert said == f"{folder}: {SEGMENT}.gz is compressed; decompress it first: gunzip -k {folder / SEGMENT}.gz"
+    output = refusal(capsys, command, folder)
+    assert output == f"{folder}: {SEGMENT}.gz is compressed; decompress it first: gunzip -k {folder / SEGMENT}.gz"
 
 
 @pytest.mark.parametrize("command", WHOLE)
@@ -86,8 +86,8 @@ def test_a_bundle_with_a_compressed_segment_is_refused(
     folder = log_of(tmp_path, (SNAPSHOT,))
     with tarfile.open(tmp_path / "bundle.tar.gz", "w:gz") as bundle:
         bundle.add(folder, "node-1/__cluster_metadata-0")
-    said = refusal(capsys, command, tmp_path / "bundle.tar.gz")
-    assert f"node-1/__cluster_metadata-0/{SEGMENT}.gz in it is compressed by itself; unpack the bundle" in said
+    output = refusal(capsys, command, tmp_path / "bundle.tar.gz")
+    assert f"node-1/__cluster_metadata-0/{SEGMENT}.gz in it is compressed by itself; unpack the bundle" in output
 
 
 def test_several_compressed_files_are_answered_with_one_command(

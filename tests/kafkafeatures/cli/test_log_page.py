@@ -21,17 +21,17 @@ SHOWN = re.compile(r"^\$ (kafkafeatures .*)\n((?:(?!\$ |```).*\n)*)", re.MULTILI
 LEFT_OUT = "..."
 
 
-def follows(shown: list[str], said: list[str]) -> bool:
+def follows(shown: list[str], output: list[str]) -> bool:
     """Tell whether the shown lines are printed ones, in order, with others left out."""
     if not shown:
-        return not said
+        return not output
     if shown[0] == LEFT_OUT:
-        return any(follows(shown[1:], said[at:]) for at in range(len(said) + 1))
-    return bool(said) and shown[0] == said[0].rstrip() and follows(shown[1:], said[1:])
+        return any(follows(shown[1:], output[at:]) for at in range(len(output) + 1))
+    return bool(output) and shown[0] == output[0].rstrip() and follows(shown[1:], output[1:])
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN.findall(PAGE), ids=lambda text: text.split("\n")[0][:60])
-def test_the_log_reference_shows_the_output_of_the_command(
+def test_the_how_to_shows_the_output_of_each_command_in_it(
     command: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(CHANGES.parent, tmp_path / "data" / "__cluster_metadata-0")

@@ -42,20 +42,21 @@ def test_log_state_reports_the_offset_and_the_files_of_a_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = node(tmp_path)
-    for words, offset, kraft_version, sure, made_of in (
+    # The recorded log raises kraft.version at offset 187, has a snapshot of offset 442, and ends at 495.
+    for words, offset, kraft_version, committed, made_of in (
         (("--at", "187"), 187, None, True, [FIRST]),
         (("--at", "188"), 188, 1, True, [FIRST]),
         (("--at", "442"), 442, 1, True, [SNAPSHOT]),
         ((), 495, 1, None, [SNAPSHOT, FIRST]),
     ):
-        found = json.loads(state(capsys, *words, str(path)))
-        assert (found["kind"], found["clusterId"], found["source"]["node"]) == ("MetadataState", "abc", 3002)
-        assert (found["source"]["offset"], found["source"]["committed"]) == (offset, sure)
-        assert found["source"]["files"] == made_of
-        levels = {one["name"]: one["finalized"] for one in found["features"]}
+        document = json.loads(state(capsys, *words, str(path)))
+        assert (document["kind"], document["clusterId"], document["source"]["node"]) == ("MetadataState", "abc", 3002)
+        assert (document["source"]["offset"], document["source"]["committed"]) == (offset, committed)
+        assert document["source"]["files"] == made_of
+        levels = {one["name"]: one["finalized"] for one in document["features"]}
         assert levels.get("kraft.version") == kraft_version
         assert levels["metadata.version"] == 28
-        assert {(one["id"], one["role"]) for one in found["registrations"]} >= {(1, "Broker"), (3001, "Controller")}
+        assert {(one["id"], one["role"]) for one in document["registrations"]} >= {(1, "Broker"), (3001, "Controller")}
 
 
 def test_log_state_prints_the_same_in_json_and_yaml(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,10 +67,10 @@ def test_log_state_prints_the_same_in_json_and_yaml(capsys: pytest.CaptureFixtur
 def test_log_state_prints_the_same_text_in_any_width(tmp_path: Path) -> None:
     path = node(tmp_path)
     for columns in (120, 80, 40):
-        seen = in_terminal([*PROGRAM, "log", "state", "--at", "450", str(path)], columns=columns)
-        assert seen.code == Exit.DONE
-        assert max(map(len, seen.lines)) <= columns
-        header = seen.lines[: seen.lines.index("")]
+        screen = in_terminal([*PROGRAM, "log", "state", "--at", "450", str(path)], columns=columns)
+        assert screen.code == Exit.DONE
+        assert max(map(len, screen.lines)) <= columns
+        header = screen.lines[: screen.lines.index("")]
         assert all(one.startswith((" ", "Cluster", "State", "Read", "Committed", "Quorum")) for one in header)
         for text in (
             "Cluster abc files of node 3002",
@@ -80,12 +81,12 @@ def test_log_state_prints_the_same_text_in_any_width(tmp_path: Path) -> None:
             "controller 3003",
             "127.0.0.1:30401",
         ):
-            assert text in seen.text
+            assert text in screen.text
 
 
 def test_log_state_shows_the_migration_state_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(state(capsys, "--at", "300", str(MIGRATION.parent)))
-    assert found["migration"] == {"state": "PreMigration", "code": 2}
+    document = json.loads(state(capsys, "--at", "300", str(MIGRATION.parent)))
+    assert document["migration"] == {"state": "PreMigration", "code": 2}
     assert "Migration from ZooKeeper: PreMigration (2)" in state(
         capsys, "--at", "300", str(MIGRATION.parent), form="text"
     )
@@ -100,20 +101,20 @@ def test_log_state_shows_acls_quotas_and_credentials_without_secrets(
     ids = frame(PRODUCER_IDS, {"brokerId": 1, "brokerEpoch": 5, "nextProducerId": 2000})
     values = right(1), right(2), credential("alice"), token("t1"), quota(5.0, ("user", None)), ids
     (tmp_path / FIRST).write_bytes(log([topic, frame(table.PARTITION, {**place, **leads}), *values]))
-    found = json.loads(state(capsys, str(tmp_path)))
-    assert found["topics"] == {"count": 1, "partitions": 1}
-    assert found["rights"] == 2 * [
+    document = json.loads(state(capsys, str(tmp_path)))
+    assert document["topics"] == {"count": 1, "partitions": 1}
+    assert document["rights"] == 2 * [
         {
             "principal": "User:alice", "permission": "Allow", "operation": "Read", "host": "*",
             "resource": {"type": "Topic", "name": "t", "pattern": "Literal"},
         }
     ]  # fmt: skip
-    assert found["credentials"] == [{"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096}]
-    assert found["delegationTokens"] == [
+    assert document["credentials"] == [{"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096}]
+    assert document["delegationTokens"] == [
         {"id": "t1", "owner": "User:alice", "requester": "User:bob", "expires": "1970-01-01T00:00:00.002Z"}
     ]
-    assert found["quotas"] == [{"entity": {"user": None}, "key": "consumer_byte_rate", "value": 5.0}]
-    assert found["nextProducerId"] == 2000
+    assert document["quotas"] == [{"entity": {"user": None}, "key": "consumer_byte_rate", "value": 5.0}]
+    assert document["nextProducerId"] == 2000
     text = state(capsys, str(tmp_path), form="text")
     for line in (
         "Topics: 1, with 1 partition",
@@ -124,13 +125,13 @@ def test_log_state_shows_acls_quotas_and_credentials_without_secrets(
         "Next producer id: 2000",
     ):
         assert line in text
-    assert "9f3c" not in text + str(found)
+    assert "9f3c" not in text + str(document)
 
 
 def test_log_state_reads_a_single_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(state(capsys, str(CHANGES)))["source"]["files"] == [FIRST]
-    found = json.loads(state(capsys, str(CHANGES.with_name(SNAPSHOT))))
-    assert (found["source"]["offset"], found["source"]["files"]) == (442, [SNAPSHOT])
+    document = json.loads(state(capsys, str(CHANGES.with_name(SNAPSHOT))))
+    assert (document["source"]["offset"], document["source"]["files"]) == (442, [SNAPSHOT])
 
 
 def test_log_state_reports_an_open_transaction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,15 +146,15 @@ def test_log_state_reports_missing_offsets_and_the_last_known_offset(
     (tmp_path / FIRST).write_bytes(log([level("metadata.version", 9)], [no_op()]))
     (tmp_path / f"{5:020}.log").write_bytes(log([no_op()], start=5))
     assert main(["log", "state", "--at", "6", str(tmp_path)]) == Exit.FAILED
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == (
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
         f"kafkafeatures: {tmp_path}: the state at offset 6 is not known: offsets 2 to 4 are missing: {5:020}.log is "
         "the next file; the state is known up to --at 2\n"
     )
-    found = json.loads(state(capsys, str(tmp_path), code=Exit.FAILED))
-    assert found["source"]["offset"] == 2
-    assert found["problems"] == [
+    document = json.loads(state(capsys, str(tmp_path), code=Exit.FAILED))
+    assert document["source"]["offset"] == 2
+    assert document["problems"] == [
         f"the state behind offset 2 is not known: offsets 2 to 4 are missing: {5:020}.log is the next file"
     ]
 
@@ -164,18 +165,18 @@ def test_log_state_leaves_out_and_reports_an_incomplete_snapshot(
     folder = node(tmp_path) / "__cluster_metadata-0"
     os.truncate(folder / SNAPSHOT, 300)
     assert main(["log", "state", "-o", "json", str(folder)]) == Exit.DONE
-    said = capsys.readouterr()
-    found = json.loads(said.out)["source"]
-    assert found["files"] == [FIRST]
-    assert found["committed"] is None
-    assert found["leftOut"] == [f"{SNAPSHOT}: the last batch is cut, at byte 269 of the snapshot"]
-    assert f"a snapshot that is not whole was left out: {SNAPSHOT}" in said.err
+    output = capsys.readouterr()
+    document = json.loads(output.out)["source"]
+    assert document["files"] == [FIRST]
+    assert document["committed"] is None
+    assert document["leftOut"] == [f"{SNAPSHOT}: the last batch is cut, at byte 269 of the snapshot"]
+    assert f"a snapshot that is not whole was left out: {SNAPSHOT}" in output.err
 
 
 def test_log_state_reports_a_record_that_cannot_be_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, bytes((1, 12, 99)) + b"?"))
-    found = json.loads(state(capsys, str(tmp_path), code=Exit.FAILED))
-    assert found["problems"] == ["1 record could not be understood: what they changed is not known; see log decode"]
+    document = json.loads(state(capsys, str(tmp_path), code=Exit.FAILED))
+    assert document["problems"] == ["1 record could not be understood: what they changed is not known; see log decode"]
 
 
 def test_log_state_prints_no_control_characters_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,12 +184,12 @@ def test_log_state_prints_no_control_characters_of_names(tmp_path: Path, capsys:
     endpoint = {"name": hostile, "host": hostile, "port": 1, "securityProtocol": 0}
     (tmp_path / FIRST).write_bytes(batch(0, level(hostile, 1), broker(1, 1, endPoints=(endpoint,), rack=hostile)))
     for form in ("text", "json", "yaml"):
-        said = state(capsys, str(tmp_path), form=form)
-        assert all(one.isprintable() or one == "\n" for one in said)
+        output = state(capsys, str(tmp_path), form=form)
+        assert all(one.isprintable() or one == "\n" for one in output)
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (("decode", "--at", "3", "x"), "--at is a flag of log state"),
         (("state", "x", "y"), "expected one PATH"),
@@ -200,12 +201,12 @@ def test_log_state_prints_no_control_characters_of_names(tmp_path: Path, capsys:
     ],
 )
 def test_invalid_flags_of_log_state_give_one_line(
-    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", *words]) == Exit.USAGE
-    said = capsys.readouterr().err
-    assert says in said
-    assert len(said.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert len(output.splitlines()) == 1
 
 
 def test_log_state_refuses_a_path_without_a_log_or_with_logs_of_several_nodes(
@@ -236,7 +237,7 @@ def test_log_state_of_a_log_without_metadata_version_shows_the_default_of_kafka(
 ) -> None:
     """A quorum of Kafka 3.0 to 3.2 whose level was never raised."""
     (tmp_path / CHANGES.name).write_bytes(log([broker(1, 0)], [no_op()]))
-    found = json.loads(state(capsys, str(tmp_path)))
+    document = json.loads(state(capsys, str(tmp_path)))
     taken = {"name": "metadata.version", "finalized": 1, "finalizedName": "3.0-IV1", "inLog": False}
-    assert found["features"] == [taken]
+    assert document["features"] == [taken]
     assert "metadata.version  1 (3.0-IV1), not in the log" in state(capsys, str(tmp_path), form="text")

@@ -77,7 +77,7 @@ def test_the_timeline_shows_the_state_of_a_snapshot_separately_from_events(
     assert (state["offset"], state["notAfter"], "timestamp" in state) == (5, "2026-11-21T00:10:04.017Z", False)
     assert state["features"] == {METADATA: 9, "a": 3}
     assert state["registrations"] == [{"id": 1, "role": "Broker", "fenced": True}]
-    assert NOW == 1_795_219_804_022
+    assert NOW == 1_795_219_804_022  # the time of the records, on which `notAfter` above is based
 
 
 def test_the_timeline_of_a_snapshot_has_a_state_and_no_events(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,9 +192,9 @@ def test_log_timeline_prints_the_same_events_in_yaml(capsys: pytest.CaptureFixtu
 
 def test_log_timeline_prints_the_same_text_in_any_width() -> None:
     for columns in (120, 80, 40):
-        seen = in_terminal([*PROGRAM, "log", "timeline", str(CHANGES.parent)], columns=columns)
-        assert seen.code == Exit.DONE
-        assert max(map(len, seen.lines)) <= columns
+        screen = in_terminal([*PROGRAM, "log", "timeline", str(CHANGES.parent)], columns=columns)
+        assert screen.code == Exit.DONE
+        assert max(map(len, screen.lines)) <= columns
         for text in (
             f"# {FIRST}",
             "143 2026-11-21T00:24:38.801Z metadata.version 25 (4.0-IV3) -> 28 (4.2-IV0)",
@@ -206,7 +206,7 @@ def test_log_timeline_prints_the_same_text_in_any_width() -> None:
             "-- the following records may not be committed",
             "-- the log ends at offset 495",
         ):
-            assert text in seen.text
+            assert text in screen.text
 
 
 def test_log_timeline_prints_no_control_characters_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,9 +214,9 @@ def test_log_timeline_prints_no_control_characters_of_names(tmp_path: Path, caps
     (tmp_path / FIRST).write_bytes(log([level(hostile, 1)], [begin(), level(hostile, 2), end()]))
     for form in ("text", "json", "yaml"):
         assert main(["log", "timeline", "-o", form, str(tmp_path)]) == Exit.DONE
-        said = "".join(capsys.readouterr())
-        assert said.count("cmd") == 2
-        assert all(one.isprintable() or one == "\n" for one in said)
+        output = "".join(capsys.readouterr())
+        assert output.count("cmd") == 2
+        assert all(one.isprintable() or one == "\n" for one in output)
 
 
 TAKEN = ({"metadata.version": 1}, ["metadata.version"])

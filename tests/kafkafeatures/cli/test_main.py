@@ -56,8 +56,9 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
+        # Exit codes: 64 for wrong usage, 4 for what blocks the command, 5 for an unreachable node or server.
         ((), 64, ""),
         (("descibe",), 64, "unknown command 'descibe' (did you mean 'describe'?); see kafkafeatures --help"),
         (("zzz",), 64, "unknown command 'zzz'; see kafkafeatures --help"),
@@ -133,10 +134,12 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("approve", "orders"), 64, "not a terminal; use --plan HASH"),
     ],
 )
-def test_a_failed_command_ends_with_one_line_and_its_exit_code(words: tuple[str, ...], code: int, said: str) -> None:
+def test_a_failed_command_ends_with_at_most_one_line_and_its_exit_code(
+    words: tuple[str, ...], code: int, message: str
+) -> None:
     done = commands.command(words)
     assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 1
 
@@ -211,7 +214,7 @@ def test_apply_to_an_unreachable_cluster_exits_with_5_and_writes_unreachable_int
 
 
 @pytest.mark.parametrize(
-    ("cluster", "said"),
+    ("cluster", "message"),
     [
         ("bootstrapServers: kafka", "spec.cluster.bootstrapServers: invalid address 'kafka': expected host:port"),
         (
@@ -224,7 +227,7 @@ def test_apply_to_an_unreachable_cluster_exits_with_5_and_writes_unreachable_int
 )
 @pytest.mark.parametrize("command", ["plan", "apply"])
 def test_an_invalid_address_is_reported_with_its_path_once(
-    tmp_path: Path, command: str, cluster: str, said: str
+    tmp_path: Path, command: str, cluster: str, message: str
 ) -> None:
     document = tmp_path / "levels.yaml"
     document.write_text(
@@ -235,7 +238,7 @@ def test_an_invalid_address_is_reported_with_its_path_once(
     assert done.returncode == 4
     assert done.stderr.startswith(f"kafkafeatures: {document}: spec.cluster")
     assert done.stderr.count("spec.cluster") == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == [document]
 
@@ -314,8 +317,8 @@ def test_a_command_never_runs_the_garbage_collector(simulated: tuple[str, ...], 
     code = (
         "import gc, os, sys\nfrom kafkafeatures import __main__ as program, interrupts\n"
         f"sys.argv = ['kafkafeatures', *{words}]\n"
-        "looks = lambda: [one['collections'] for one in gc.get_stats()]\nbefore = looks()\n"
-        "def end(code): print(code, looks() == before, file=sys.stderr, flush=True); os._exit(code)\n"
+        "counts = lambda: [one['collections'] for one in gc.get_stats()]\nbefore = counts()\n"
+        "def end(code): print(code, counts() == before, file=sys.stderr, flush=True); os._exit(code)\n"
         "interrupts.end = end\nprogram.main()"
     )
     assert run(code=code).stderr.splitlines()[-1] == "0 True"

@@ -94,10 +94,10 @@ def test_in_dual_write_the_page_has_lag_equality_and_the_way_back() -> None:
     assert "ZooKeeper and the metadata log held the same" in found.text
 
 
-@pytest.mark.parametrize(("phase", "says"), [("Finalizing", "is being passed"), ("Finalized", "was passed")])
-def test_the_page_takes_the_point_of_no_return_from_the_status_without_the_log(phase: str, says: str) -> None:
+@pytest.mark.parametrize(("phase", "message"), [("Finalizing", "is being passed"), ("Finalized", "was passed")])
+def test_the_page_takes_the_point_of_no_return_from_the_status_without_the_log(phase: str, message: str) -> None:
     found, _ = shown(NOT_READ, Status(migration=MigrationStatus(phase=phase)))
-    assert f"The point of no return {says}" in found.text
+    assert f"The point of no return {message}" in found.text
 
 
 def test_the_way_back_is_shown_as_long_as_it_is_open_while_finalizing() -> None:

@@ -41,9 +41,9 @@ def test_controllers_are_unknown_if_no_address_of_a_controller_is_configured(
         "controllers: no controller was contacted, but some may be running; give --bootstrap-controller"
     ]
     draw(console(), found)
-    said = capsys.readouterr().out
-    assert said.startswith("The cluster is at ZooKeeper, unless a controller runs")
-    assert "Not known: controllers: no controller was contacted" in said
+    output = capsys.readouterr().out
+    assert output.startswith("The cluster is at ZooKeeper, unless a controller runs")
+    assert "Not known: controllers: no controller was contacted" in output
 
 
 @pytest.mark.parametrize(

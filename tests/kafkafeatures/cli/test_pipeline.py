@@ -35,13 +35,13 @@ def test_a_pipeline_run_prints_one_line_and_a_second_run_finds_nothing_new(
 ) -> None:
     fleet(config.parent / "in")
     assert pipeline(config) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert re.fullmatch(
         r"pipeline: 4 clusters, 8 files with new records, \d+ KiB: \d+ decoded, 0 kept as bytes, \d+ damaged, "
         r"\d+ bytes damaged; \d+\.\d s, one core; tables in \S+/out\n",
-        said.out,
+        output.out,
     )
-    assert said.err == ""
+    assert output.err == ""
     assert tables(config.parent / "out")["upgrade_readiness"]
     assert pipeline(config) == 0
     assert capsys.readouterr().out == f"pipeline: nothing new in 4 clusters; tables in {config.parent}/out\n"
@@ -82,6 +82,7 @@ def test_the_metrics_have_samples_of_each_cluster_and_of_each_copy_whatever_thei
         }
         assert samples["cluster_damaged_bytes", (odd,)] == 100
         assert samples["cluster_damaged_bytes", ("orders",)] == 0
+        # Two copies of a log, against one copy with damage, which counts as one more record: n + n == 2 * (n + 1) - 2.
         assert samples["cluster_records", ("orders",)] == 2 * samples["cluster_records", (odd,)] - 2
         assert samples["cluster_last_record_timestamp_seconds", ("orders",)] * 1000 > NOW
         for labels in (("orders", "1"), ("orders", "2"), (odd, "1")):
@@ -107,7 +108,7 @@ def test_an_unreadable_file_is_named_and_the_other_files_are_in_the_tables(
 
 
 @pytest.mark.parametrize(
-    ("content", "code", "says"),
+    ("content", "code", "message"),
     [
         ("inputs: [gone]\noutput: out\nspark: {enabled: false}", 4, "/gone: No such file or directory; check the path"),
         ("inputs: [in]\noutput: pipeline.yaml\nspark: {enabled: false}", 4, "pipeline.yaml"),
@@ -119,13 +120,13 @@ def test_an_unreadable_file_is_named_and_the_other_files_are_in_the_tables(
     ],
 )  # fmt: skip
 def test_a_failed_pipeline_run_prints_one_line_and_has_an_exit_code(
-    config: Path, capsys: pytest.CaptureFixture[str], content: str, code: int, says: str
+    config: Path, capsys: pytest.CaptureFixture[str], content: str, code: int, message: str
 ) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, b"\xff" * 100)
     config.write_text(content)
     assert pipeline(config) == code
     error = capsys.readouterr().err
-    assert says in error
+    assert message in error
     assert error.count("\n") == 1
 
 

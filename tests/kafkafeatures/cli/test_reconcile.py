@@ -21,7 +21,7 @@ def answered(status: dict[str, Any], by: str = ASKED) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "said"),
+    ("found", "code", "message"),
     [
         (resource(annotations={RECONCILE: ASKED}), None, ""),
         (answered(statuses.in_sync(), by="2026-01-01T00:00:00+00:00"), None, ""),
@@ -37,7 +37,9 @@ def answered(status: dict[str, Any], by: str = ASKED) -> Any:
         "stalled", "unreachable",
     ],
 )  # fmt: skip
-def test_the_command_reconcile_ends_with_the_answer_of_the_operator(found: Any, code: Exit | None, said: str) -> None:
+def test_the_command_reconcile_ends_with_the_answer_of_the_operator(
+    found: Any, code: Exit | None, message: str
+) -> None:
     ending = answer(found)
     assert (ending.code if ending else None) == code
-    assert said in (ending.text if ending else "")
+    assert message in (ending.text if ending else "")

@@ -29,7 +29,7 @@ def rows(output: Path, table: str) -> list[dict[str, object]]:
     return [json.loads(one) for one in tables(output)[table]]
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+def output_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
     main(["log", *words, "-o", "json"])
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -42,8 +42,8 @@ def test_a_recording_with_an_open_first_segment_is_refused_with_a_remedy(
     log.append(batch(0, level("metadata.version", 21)), at=0, below=ALL)
     for folder in (log.folder, tmp_path / "in"):
         assert main(["log", action, str(folder)]) == Exit.BLOCKED
-        said = capsys.readouterr().err
-        assert "closes it when it is 6 hours old; to read it now, copy it to a name without .open-...\n" in said
+        output = capsys.readouterr().err
+        assert "closes it when it is 6 hours old; to read it now, copy it to a name without .open-...\n" in output
     (segment,) = (tmp_path / "in").rglob("*.log.open-*")
     copy = tmp_path / segment.name.partition(".open-")[0]
     copy.write_bytes(segment.read_bytes())
@@ -64,7 +64,7 @@ def test_a_gap_is_reported_by_the_log_commands_and_is_a_row_of_the_pipeline(
     assert main(["log", "verify", str(log.folder)]) == 1
     told = capsys.readouterr()
     assert "ends at offset 2, but the next segment begins at 90" in told.out + told.err
-    history = said(capsys, "timeline", str(log.folder))
+    history = output_of(capsys, "timeline", str(log.folder))
     assert [one["offset"] for one in history if one["event"] == "Missing"] == [2]
     assert [one["level"] for one in history if one["event"] == "FeatureLevel"] == [21, 27]
     config = tmp_path / "pipeline.yaml"
@@ -80,11 +80,11 @@ def test_a_recording_that_contradicts_another_one_is_read_as_a_second_copy_of_th
     """The one of the newer leader counts, and what that one has overwritten is a row."""
     first = recordings.of(("kafka", "orders"), ID)
     first.append(batch(0, level("metadata.version", 21)) + batch(1, level("metadata.version", 25)), at=0, below=ALL)
-    again = recordings.successor_of(first)
+    successor = recordings.successor_of(first)
     newer = control_batch(1, (table.LEADER_CHANGE, ELECTED), epoch=2) + batch(2, level("metadata.version", 27), epoch=2)
-    again.append(batch(0, level("metadata.version", 21)) + newer, at=0, below=ALL)
-    again.close_segment(if_due=False)
-    assert [main(["log", "verify", str(one.folder)]) for one in (first, again)] == [0, 0]
+    successor.append(batch(0, level("metadata.version", 21)) + newer, at=0, below=ALL)
+    successor.close_segment(if_due=False)
+    assert [main(["log", "verify", str(one.folder)]) for one in (first, successor)] == [0, 0]
     capsys.readouterr()
     config = tmp_path / "pipeline.yaml"
     config.write_text("inputs: [in]\noutput: out\nspark: {enabled: false}\n")

@@ -92,7 +92,7 @@ def test_a_report_has_only_the_latest_log_lines_about_the_resource() -> None:
     assert len(lines_about("kafka", "orders", f"{ABOUT}\n" * (KEPT + 1))) == KEPT
 
 
-class Seen:
+class OperatorServer:
     """An API server with a Deployment and a log, and without the pod, or without a right."""
 
     def __init__(self, *, pod: bool = True, refuses: bool = False) -> None:
@@ -111,7 +111,7 @@ class Seen:
         return "\n".join((ABOUT, *OTHERS))
 
 
-def seen(kube: Seen, **operator: str) -> tuple[Any, list[str]]:
+def report_of_operator(kube: OperatorServer, **operator: str) -> tuple[Any, list[str]]:
     gaps: list[str] = []
 
     def tried(what: str, ask: Any) -> Any:
@@ -129,18 +129,21 @@ IN_POD = {"namespace": "operator", "name": "kff", "instance": "kff-0"}
 
 
 def test_a_report_has_the_deployment_the_pod_and_the_log_of_the_operator_that_wrote_the_status() -> None:
-    found, gaps = seen(Seen(), **IN_POD)
+    found, gaps = report_of_operator(OperatorServer(), **IN_POD)
     assert gaps == []
     assert found["deployment"] == {"generation": 3, "readyReplicas": 1}
     assert (found["pod"]["phase"], "podIP" in found["pod"], found["log"]) == ("Running", False, [ABOUT])
 
 
 def test_a_report_lists_objects_of_the_operator_that_could_not_be_read() -> None:
-    found, gaps = seen(Seen(pod=False, refuses=True), **IN_POD)
+    found, gaps = report_of_operator(OperatorServer(pod=False, refuses=True), **IN_POD)
     assert found == IN_POD
     assert gaps == ["the operator's Deployment: not authorized", "the operator's pod: it does not exist"]
 
 
 def test_a_report_has_no_pod_if_the_operator_is_unknown_or_outside_of_kubernetes() -> None:
-    assert seen(Seen(), name="kff", instance="laptop-3") == ({"name": "kff", "instance": "laptop-3"}, [])
-    assert seen(Seen()) == (None, [])
+    assert report_of_operator(OperatorServer(), name="kff", instance="laptop-3") == (
+        {"name": "kff", "instance": "laptop-3"},
+        [],
+    )
+    assert report_of_operator(OperatorServer()) == (None, [])

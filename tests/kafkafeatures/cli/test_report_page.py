@@ -101,11 +101,11 @@ def test_every_table_of_the_report_page_has_a_caption_and_scoped_headers(kind: s
 @pytest.mark.parametrize("kind", ["approval", "soaking", "stalled"])
 def test_messages_blockers_and_steps_of_a_status_are_on_the_page(kind: str) -> None:
     made, status = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ)), KINDS[kind]
-    told = [one["message"] for one in status["conditions"]]
-    told += [one[name] for one in status.get("blockers", ()) for name in ("kind", "nodes", "feature", "remedy")]
-    told += [step["detail"] for step in status.get("plan", {}).get("steps", ())]
-    told += list(status.get("wayBack", {}).values())
-    assert [one for one in told if one not in made.text] == []
+    texts = [one["message"] for one in status["conditions"]]
+    texts += [one[name] for one in status.get("blockers", ()) for name in ("kind", "nodes", "feature", "remedy")]
+    texts += [step["detail"] for step in status.get("plan", {}).get("steps", ())]
+    texts += list(status.get("wayBack", {}).values())
+    assert [one for one in texts if one not in made.text] == []
 
 
 def test_the_page_of_a_resource_that_was_not_reconciled_yet_has_no_plan_and_no_reason() -> None:

@@ -42,6 +42,9 @@ def shown(log: RollHistory | str, status: dict[str, Any] | None = None, events: 
     return Page(text), text
 
 
+# Times, offsets and durations in the next two tests are those of the recorded log MIGRATION.
+
+
 def test_real_brokers_have_a_row_with_each_phase_and_the_records_that_prove_it() -> None:
     made, text = shown(of_log(MIGRATION.read_bytes()))
     times = {row[0]: row[1:] for row in made.rows_under("When, and the offset") if row[0].startswith("broker")}
@@ -138,8 +141,11 @@ def test_a_flapping_partition_is_drawn_with_its_latest_changes_and_its_total_tim
 
 
 def test_the_page_takes_restarts_from_events_without_the_log_and_says_what_is_missing() -> None:
-    told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=90))]
-    made, text = shown(NOT_READ, in_flight(BY_HAND).as_json(), told)
+    events = [
+        *event(EMPTY, in_flight(RESTART)),
+        *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=90)),
+    ]
+    made, text = shown(NOT_READ, in_flight(BY_HAND).as_json(), events)
     drawn = {row[0]: row[1:] for row in made.rows_under("Timeline of 2 restarts")[1:]}
     assert drawn == {"broker 3orders-3": ["", "1 min 30 s"], "broker 4by hand": ["", "3 min so far"]}
     times = {row[0]: row[1:] for row in made.rows_under("When, and the offset")[1:]}
@@ -154,8 +160,11 @@ def test_the_page_takes_restarts_from_events_without_the_log_and_says_what_is_mi
 def test_a_restart_of_the_operator_and_its_absence_in_the_log_are_one_row() -> None:
     stopping, fenced, registered, unfenced, in_sync = (Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12))
     away = Absence("broker", 3, stopping, fenced, registered, unfenced, in_sync)
-    told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=50))]
-    made, _ = shown(history(away), {"rollout": {"startedAt": stamp(NOW)}}, told)
+    events = [
+        *event(EMPTY, in_flight(RESTART)),
+        *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=50)),
+    ]
+    made, _ = shown(history(away), {"rollout": {"startedAt": stamp(NOW)}}, events)
     assert made.rows_under("Timeline of 1 restart,")[1:] == [["broker 3orders-3", "", "49 s"]]
     assert "1restart" in made.text
     assert "1most nodes away at once" in made.text

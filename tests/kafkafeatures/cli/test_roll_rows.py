@@ -66,11 +66,11 @@ def restart(node: str, began: float | None, ended_at: float | None = None, pod: 
 
 def test_a_restart_is_followed_from_its_announcement_to_its_end() -> None:
     flight = in_flight(RESTART)
-    told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
-    assert restarts_of(EMPTY, told) == (Restart("broker 3", "orders-3", NOW, None, LATER),)
+    events = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
+    assert restarts_of(EMPTY, events) == (Restart("broker 3", "orders-3", NOW, None, LATER),)
     by_hand = in_flight(BY_HAND)
-    told = [*event(EMPTY, by_hand), *event(by_hand, ended(BY_HAND), LATER)]
-    assert restarts_of(EMPTY, told) == (Restart("broker 4", "", NOW, None, LATER),)
+    events = [*event(EMPTY, by_hand), *event(by_hand, ended(BY_HAND), LATER)]
+    assert restarts_of(EMPTY, events) == (Restart("broker 4", "", NOW, None, LATER),)
 
 
 def test_two_restarts_of_a_node_are_two_rows_and_the_status_says_which_is_in_flight() -> None:
@@ -85,18 +85,20 @@ def test_two_restarts_of_a_node_are_two_rows_and_the_status_says_which_is_in_fli
 
 def test_the_event_of_the_end_of_a_restart_also_gives_its_beginning() -> None:
     back = in_flight(RESTART, stable_since=stamp(BACK))
-    told = event(back, ended(RESTART), LATER)
-    assert restarts_of(EMPTY, told) == (Restart("broker 3", "orders-3", NOW, BACK, LATER),)
-    assert restarts_of(EMPTY, [*event(EMPTY, in_flight(RESTART)), *told]) == restarts_of(EMPTY, told)
+    events = event(back, ended(RESTART), LATER)
+    assert restarts_of(EMPTY, events) == (Restart("broker 3", "orders-3", NOW, BACK, LATER),)
+    assert restarts_of(EMPTY, [*event(EMPTY, in_flight(RESTART)), *events]) == restarts_of(EMPTY, events)
 
 
 def test_an_event_without_facts_is_no_restart_whatever_its_message() -> None:
     """Events of older releases have no facts. A message is for people, and is not parsed."""
     flight = in_flight(RESTART)
-    told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
-    assert [one.note for one in told] == ["restarting broker 3: pod orders-3 is evicted", "broker 3 (orders-3)"]
-    assert restarts_of(EMPTY, [replace(one, facts=None) for one in told]) == ()
-    assert restarts_of(EMPTY, [replace(one, note="somebody else wrote it") for one in told]) == restarts_of(EMPTY, told)
+    events = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
+    assert [one.note for one in events] == ["restarting broker 3: pod orders-3 is evicted", "broker 3 (orders-3)"]
+    assert restarts_of(EMPTY, [replace(one, facts=None) for one in events]) == ()
+    assert restarts_of(EMPTY, [replace(one, note="somebody else wrote it") for one in events]) == restarts_of(
+        EMPTY, events
+    )
 
 
 def test_the_window_of_the_page_begins_ten_seconds_before_the_roll_or_with_the_last_day() -> None:
@@ -155,8 +157,8 @@ def test_a_node_in_flight_is_not_stable_whatever_time_has_passed() -> None:
 
 def test_each_restart_is_matched_with_the_absence_that_followed() -> None:
     twice = history(broker(3, 0.0), broker(3, 60.0), broker(4, 60.0))
-    told = [restart("broker 3", -1.0, 40.0, "first"), restart("broker 3", 59.0, 100.0, "second")]
-    assert [(one.node, one.pod) for one in rows(*told, log=twice)] == [
+    restarts = [restart("broker 3", -1.0, 40.0, "first"), restart("broker 3", 59.0, 100.0, "second")]
+    assert [(one.node, one.pod) for one in rows(*restarts, log=twice)] == [
         ("broker 3", "first"),
         ("broker 3", "second"),
         ("broker 4", None),
@@ -165,8 +167,8 @@ def test_each_restart_is_matched_with_the_absence_that_followed() -> None:
 
 def test_a_pod_evicted_twice_during_one_absence_is_one_row() -> None:
     long = Absence("broker", 3, after(0.0, 1), after(2.0, 2), after(300.0, 3), after(301.0, 4), after(302.0, 5))
-    told = [restart("broker 3", -1.0), restart("broker 3", 290.0, 340.0, "again")]
-    (row,) = rows(*told, log=history(long))
+    restarts = [restart("broker 3", -1.0), restart("broker 3", 290.0, 340.0, "again")]
+    (row,) = rows(*restarts, log=history(long))
     assert (row.pod, row.stable) == ("again", at(340.0))
 
 
@@ -186,9 +188,9 @@ def test_the_log_gives_the_start_of_a_controller_and_the_operator_its_other_phas
 
 def test_restarts_missing_in_the_log_come_from_the_operator_and_older_ones_are_left_out() -> None:
     """With a log, restarts before its window (`since`, 60 s before NOW) are left out."""
-    told = [restart("broker 3", 0.0, 40.0), restart("broker 4", -500.0, -400.0)]
-    assert [one.node for one in rows(*told, log=history())] == ["broker 3"]
-    assert [one.node for one in rows(*told, log=None)] == ["broker 4", "broker 3"]
+    restarts = [restart("broker 3", 0.0, 40.0), restart("broker 4", -500.0, -400.0)]
+    assert [one.node for one in rows(*restarts, log=history())] == ["broker 3"]
+    assert [one.node for one in rows(*restarts, log=None)] == ["broker 4", "broker 3"]
 
 
 def test_a_phase_read_from_a_snapshot_is_dated_as_latest_time() -> None:

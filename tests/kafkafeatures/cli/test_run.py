@@ -64,6 +64,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         (("--namespace", LONGEST, "--namespace", "0"), "", (LONGEST, "0")),
         (("--namespace", "b"), "a,b", ("b",)),
     ],
+    ids=["all", "by the variable", "empty and repeated names", "by flags, longest and shortest name", "flag first"],
 )
 def test_the_operator_watches_each_configured_namespace_once(
     started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], listed: str, watched: tuple[str, ...]
@@ -105,7 +106,11 @@ def test_the_address_of_the_pod_is_denied_for_connections(started: Started, monk
         (("--memory-all-clusters", "64Mi"), {"MEMORY_ALL_CLUSTERS": "32Mi"}, (64, 64)),
         (("--memory-per-cluster", "1Gi"), {}, (1024, 1024)),
     ],
-)
+    ids=[
+        "defaults, in MiB", "by the variables", "one by its flag, the other by default",
+        "the limit of all by its flag, not by the variable", "the limit of one above the default of all",
+    ],
+)  # fmt: skip
 def test_memory_limits_come_from_flags_before_the_environment(
     started: Started,
     monkeypatch: pytest.MonkeyPatch,
@@ -155,7 +160,12 @@ def test_the_limit_of_partition_images_comes_from_the_flag_before_the_environmen
             RecorderSettings("/f", 64 * MIB, 64 * MIB),
         ),
     ],
-)
+    ids=[
+        "no folder", "a limit without a folder", "by the variable, with default limits", "the flag first",
+        "limits by flag and variable", "the limit of one above the default of all",
+        "the limit of all below the default of one",
+    ],
+)  # fmt: skip
 def test_the_operator_records_logs_only_if_a_folder_is_configured(
     started: Started,
     monkeypatch: pytest.MonkeyPatch,
@@ -194,7 +204,7 @@ def test_the_log_level_comes_from_the_flag_before_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("words", "variables", "said"),
+    ("words", "variables", "message"),
     [
         (("--namespace", ""), {}, "--namespace: invalid namespace ''"),
         (("--namespace", "a*"), {}, "--namespace: invalid namespace 'a*'"),
@@ -249,14 +259,14 @@ def test_an_invalid_setting_of_the_operator_gives_one_line_and_exit_code_64(
     capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...],
     variables: dict[str, str],
-    said: str,
+    message: str,
 ) -> None:
     for name, text in variables.items():
         monkeypatch.setenv(f"KAFKAFEATURES_{name}", text)
     assert main(["run", *words]) == 64
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
     assert not started.settings
 
 

@@ -63,8 +63,8 @@ def test_json_files_of_a_folder_are_read_and_its_subfolders_are_reported_as_skip
     for name in ("base", ".git", "overlays"):
         (tmp_path / name).mkdir()
     assert [str(one) for one in documents_of(flags(tmp_path))] == ["default/a"]
-    said = f"{tmp_path}: its subfolders are not followed; name each with -f\n"
-    assert capsys.readouterr().err == said
+    output = f"{tmp_path}: its subfolders are not followed; name each with -f\n"
+    assert capsys.readouterr().err == output
 
 
 def test_each_error_of_a_document_has_a_line_with_program_and_file(
@@ -74,7 +74,7 @@ def test_each_error_of_a_document_has_a_line_with_program_and_file(
     file.write_text("apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {}\nspec: {mode: Aply}\n")
     assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 3  # no name, an invalid mode, no cluster
     assert all(one.startswith(f"kafkafeatures: {file}: ") for one in lines)
 
 
@@ -85,7 +85,7 @@ def test_a_list_document_of_kubectl_is_read_as_its_items(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         ((document("a", "a:1"), document("a", "b:1")), "1.yaml: default/a is in "),
         ((document("a", "a:1,b:1"), document("b", "b:1")), "default/b and default/a ("),
@@ -96,12 +96,14 @@ def test_a_list_document_of_kubectl_is_read_as_its_items(tmp_path: Path) -> None
         ((POD,), "0.yaml: no KafkaFeatures document in it, only Pod (other)"),
     ],
 )
-def test_invalid_documents_are_refused_before_any_is_applied(tmp_path: Path, texts: tuple[str, ...], said: str) -> None:
+def test_invalid_documents_are_refused_before_any_is_applied(
+    tmp_path: Path, texts: tuple[str, ...], message: str
+) -> None:
     files = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
     failed = refused(*files)
-    assert said in str(failed)
+    assert message in str(failed)
     assert failed.code is Exit.BLOCKED
 
 
@@ -163,8 +165,8 @@ def server() -> Iterator[str]:
 
 def test_each_document_has_its_own_result_and_the_command_the_worst_exit_code(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(document("a", "127.0.0.1:1") + document("b", server))
-    again = server.replace("127.0.0.1", "localhost")  # the same cluster, which only its id tells
-    (tmp_path / "c.yaml").write_text(document("c", again))
+    same_cluster = server.replace("127.0.0.1", "localhost")  # by another address: only its id tells
+    (tmp_path / "c.yaml").write_text(document("c", same_cluster))
     done = run("apply", "-f", str(tmp_path), "-o", "json")
     assert done.returncode == 4, done.stderr
     ready = {
@@ -177,8 +179,8 @@ def test_each_document_has_its_own_result_and_the_command_the_worst_exit_code(se
     for heading in ("default/a", "default/b", "default/c"):
         assert any(line.startswith(f"{heading} (") for line in lines)
     assert lines[-1] == "default/c: blocked (4); default/a: unreachable (5); default/b: done (0)"
-    kept = sorted(one.name for one in tmp_path.glob("*.status.yaml"))
-    assert kept == ["a.default.a.status.yaml", "a.default.b.status.yaml", "c.status.yaml"]
+    state_files = sorted(path.name for path in tmp_path.glob("*.status.yaml"))
+    assert state_files == ["a.default.a.status.yaml", "a.default.b.status.yaml", "c.status.yaml"]
 
 
 def test_plans_of_several_documents_have_a_heading_each(server: str, tmp_path: Path) -> None:

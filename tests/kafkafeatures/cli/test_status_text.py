@@ -121,31 +121,31 @@ def stamped(status: Mapping[str, Any], ready: timedelta, stalled: timedelta, **m
 
 
 def test_a_reason_is_shown_with_its_own_age_and_not_that_of_the_condition_ready() -> None:
-    told = statuses.stalled()
+    status = statuses.stalled()
     about = {"reason": "GhostRegistration", "subject": "controller 3003"}
-    assert told["readyReason"] == {**about, "since": stamp(NOW)}
+    assert status["readyReason"] == {**about, "since": stamp(NOW)}
     since = {"reason": "GhostRegistration", "since": stamp(LATER - 2 * MINUTE)}
-    found = stamped(told, 7 * MINUTE, 4 * MINUTE, readyReason=since)
+    found = stamped(status, 7 * MINUTE, 4 * MINUTE, readyReason=since)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 2m (not ready for 7m)"
     assert any("Stalled=True, for 4m: GhostRegistration" in line for line in shown(found))
 
 
 @pytest.mark.parametrize(
-    "told",
+    "ready_reason",
     [{}, {"readyReason": {"reason": "Soaking", "since": stamp(LATER - MINUTE)}}],
     ids=["no start", "the start of another reason"],
 )
-def test_the_age_of_a_reason_comes_from_its_condition_if_the_status_has_no_start(told: dict[str, Any]) -> None:
+def test_the_age_of_a_reason_comes_from_its_condition_if_the_status_has_no_start(ready_reason: dict[str, Any]) -> None:
     """An older release does not write `readyReason`, and leaves one that a newer release wrote as it was."""
     status = {name: one for name, one in statuses.stalled().items() if name != "readyReason"}
-    found = stamped(status, 7 * MINUTE, 4 * MINUTE, **told)
+    found = stamped(status, 7 * MINUTE, 4 * MINUTE, **ready_reason)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 4m (not ready for 7m)"
 
 
 def test_the_condition_ready_and_its_reason_of_the_same_age_are_shown_with_one_age() -> None:
     # The reason began an hour before Ready changed: it had been the reason before, too.
-    told = {"reason": "GhostRegistration", "since": stamp(LATER - 7 * MINUTE - timedelta(hours=1))}
-    found = stamped(statuses.stalled(), 7 * MINUTE, 6.5 * MINUTE, readyReason=told)
+    earlier = {"reason": "GhostRegistration", "since": stamp(LATER - 7 * MINUTE - timedelta(hours=1))}
+    found = stamped(statuses.stalled(), 7 * MINUTE, 6.5 * MINUTE, readyReason=earlier)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 7m"
 
 
@@ -220,6 +220,7 @@ def test_intents_history_and_used_consents_are_shown_newest_first() -> None:
 
 
 def test_blockers_above_the_maximum_of_a_status_are_counted() -> None:
+    # The status has 2 of its 100 blockers.
     assert "  and 98 more" in shown(resource({**statuses.stalled(), "blockersTotal": 100}))
 
 
@@ -370,7 +371,7 @@ def test_a_roll_is_shown_until_every_node_is_current() -> None:
         "  4 of 9 nodes are current",
         "  broker: 2 of 6 pods are updated",
         "  3 nodes restarted, in 40 s each on average",
-        "  about 3 min left",
+        "  about 3 min left",  # 5 of 8 nodes remain (3 + 5), so 4 of 6 rounds, of 40 s each
         "  note: 6 brokers in about 3 rounds",
     ]
     over = {**rollout, "done": 9}

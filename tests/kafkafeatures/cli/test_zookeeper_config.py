@@ -84,7 +84,7 @@ spec: {cluster: {bootstrapServers: "127.0.0.1:1"ENSEMBLE}}
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("settings", "--zookeeper", "zk:2181", *KAFKA), Exit.USAGE, "use --to, or set spec.migration.desired"),
         (("settings", "-f", "ours.yaml"), Exit.USAGE, "use --to, or set spec.migration.desired"),
@@ -100,13 +100,13 @@ spec: {cluster: {bootstrapServers: "127.0.0.1:1"ENSEMBLE}}
         (("compare", "-f", "gone.yaml"), Exit.BLOCKED, "gone.yaml: No such file"),
     ],
 )
-def test_the_cluster_of_a_migration_is_given_by_a_document_or_by_flags(
+def test_a_migration_command_without_one_cluster_one_ensemble_and_its_target_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...], code: Exit, said: str,
+    words: tuple[str, ...], code: Exit, message: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     ensemble = ', zookeeper: {connect: "127.0.0.1:1/kafka"}'
     Path("ours.yaml").write_text(DOCUMENT.replace("NAME", "ours").replace("ENSEMBLE", ensemble))
     Path("two.yaml").write_text(DOCUMENT.replace("NAME", "two").replace("ENSEMBLE", "").replace("1:1", "1:2"))
     assert main(["migration", *words]) == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -20,6 +20,7 @@ from tests.kafkafeatures.deciding import all_in, approved_by, changes_in, pendin
 from tests.kafkafeatures.worlds import answer, node, observation
 
 COMPUTED = DesiredState({}, {"metadata.version": 30})
+"""A level that a release stands for. From 25, where `world()` is, the raise to 30 is irreversible, to 29 it is not."""
 
 
 def test_an_exactly_named_level_is_approved_and_a_level_computed_from_a_release_waits_for_approval() -> None:
@@ -69,7 +70,7 @@ def test_only_the_hash_of_a_plan_approves_the_plan() -> None:
     assert isinstance(deciding(with_hash(COMPUTED, whole)), Act)
     assert isinstance(deciding(with_hash(COMPUTED, whole[:19])), Act)
     assert approved_by(with_hash(COMPUTED, whole), world(), propose(COMPUTED, world(), Memory())) == "PlanHash"
-    for other in (whole[:14], "sha256:", "sha256:00000000", ""):
+    for other in (whole[:14], "sha256:", "sha256:00000000", ""):  # the first has 7 digits: one too few
         decision = deciding(with_hash(COMPUTED, other))
         assert isinstance(decision, Held)
         assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)

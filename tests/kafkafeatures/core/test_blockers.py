@@ -40,6 +40,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 def blockers_of(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> tuple[Blocker, ...]:
     change = UpdateFeature(feature, 21, level)
+    # Node 99 supports level 27: if no node did, one blocker would speak for all nodes.
     return blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), (change,)))
 
 

@@ -104,7 +104,7 @@ EVIDENCE: Mapping[str, tuple[Known[ClientsReading] | Unknown, Reason]] = {
     "it is of brokers that refuse old versions": (
         reading(BROKERS, *(s for id_ in BROKERS for s in scrapes(id_)), all_refuse=True), Reason.PREFLIGHT,
     ),
-    "a removed version was used at an unknown time": (
+    "a removed version was used at an unknown time": (  # its counter is above 0 in the first scrape, 20 days ago
         reading(BROKERS, *scrapes(1, before=(PRODUCE_2,))[20:], *(s for id_ in BROKERS[1:] for s in scrapes(id_))),
         Reason.PREFLIGHT,
     ),

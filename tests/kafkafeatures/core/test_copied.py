@@ -105,7 +105,9 @@ def test_a_partition_without_a_state_znode_is_a_finding_as_all_replicas_would_co
         topic_of(partitions={"0": ["1"]}),
         {"version": 3, "topic_id": ID},
     ],
-)
+    ids=["too short an id", "an id that is not base64", "an id that is a number", "a negative partition",
+         "partition beyond 32 bits", "no replicas", "a replica beyond 64 bits", "a replica as text", "no partitions"],
+)  # fmt: skip
 def test_a_topic_that_kafka_cannot_read_is_a_finding_as_the_controller_would_exit(document: Any) -> None:
     parsed = read_topic("t", raw(document))
     assert isinstance(parsed, ZnodeFinding)
@@ -182,10 +184,8 @@ def test_a_user_with_quotas_only_for_client_ids_has_an_empty_znode() -> None:
 def test_a_quota_that_is_no_number_is_a_finding_as_the_controller_would_exit(value: str) -> None:
     parsed = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
     assert isinstance(parsed, ZnodeFinding)
-    assert (
-        parsed.message
-        == "has a quota that is not a number: producer_byte_rate; the controller would exit during the copy"
-    )
+    expected = "has a quota that is not a number: producer_byte_rate; the controller would exit during the copy"
+    assert parsed.message == expected
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1.5f", "2d", ".5", "5."])
@@ -202,10 +202,9 @@ def test_a_quota_in_any_number_format_of_java_is_read(value: str) -> None:
         SCRAM + ",more=1",
         SCRAM.replace(",stored", ",s"),
     ],
+    ids=["no fields", "iterations are no number", "salt is not base64", "an unknown field", "a field is missing"],
 )
-def test_a_scram_credential_that_kafka_cannot_read_is_a_finding_with_the_user_and_without_the_secret(
-    value: str,
-) -> None:
+def test_a_scram_credential_that_kafka_cannot_read_is_a_finding_of_the_user_without_the_secret(value: str) -> None:
     parsed = read_client("/config/users/alice", raw({"config": {"SCRAM-SHA-512": value}}))
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.path == "/config/users/alice"
@@ -265,6 +264,7 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
         {"version": 1, "acls": [{"principal": "User:bob", "host": "*", "operation": "Read"}]},
         {"version": 2, "acls": [DENY]},
     ],
+    ids=["unknown operation", "unknown permission", "a principal without a type", "no permission", "unknown version"],
 )
 def test_acls_that_kafka_cannot_read_are_a_finding(document: Any) -> None:
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw(document)), ZnodeFinding)

@@ -117,7 +117,7 @@ def test_only_the_deletion_after_the_takeover_goes_outside_of_windows_too() -> N
 
 
 @pytest.mark.parametrize(
-    ("parts", "says"),
+    ("parts", "message"),
     [
         ({"controller": elected()}, "znode /controller: names a broker in ZooKeeper mode"),
         ({"controller": None}, "znode /controller: is absent"),
@@ -130,9 +130,11 @@ def test_only_the_deletion_after_the_takeover_goes_outside_of_windows_too() -> N
         ({"migration": replace(progress(), text="{}" + " " * 511)}, "holds more than 512 bytes"),
         ({"controller_epoch": ControllerEpoch(2**31 - 1, 9)}, "cannot be raised"),
     ],
-)
-def test_the_deletion_of_controller_and_migration_is_refused_with_the_cause(parts: Any, says: str) -> None:
-    assert says in expect_refusal(release(reading(**parts), partition_epoch=3))
+    ids=["a broker is controller", "no controller", "/controller unread", "/migration unread", "/cluster/id unread",
+         "no /cluster/id", "/controller_epoch unread", "no /controller_epoch", "/migration too long", "last epoch"],
+)  # fmt: skip
+def test_the_deletion_of_controller_and_migration_is_refused_with_the_cause(parts: Any, message: str) -> None:
+    assert message in expect_refusal(release(reading(**parts), partition_epoch=3))
 
 
 def test_no_controller_epoch_above_the_maximum_of_kafka_is_written() -> None:
@@ -141,7 +143,7 @@ def test_no_controller_epoch_above_the_maximum_of_kafka_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "says"),
+    ("parts", "message"),
     [
         ({}, "names controller 3003 of a quorum"),
         ({"controller": UNREAD}, "not authorized"),
@@ -149,8 +151,8 @@ def test_no_controller_epoch_above_the_maximum_of_kafka_is_written() -> None:
         ({"controller": elected(), "controller_epoch": None}, "is absent"),
     ],
 )
-def test_the_deletion_of_the_migration_znode_alone_is_refused_with_the_cause(parts: Any, says: str) -> None:
-    assert says in expect_refusal(withdraw(reading(**parts)))
+def test_the_deletion_of_the_migration_znode_alone_is_refused_with_the_cause(parts: Any, message: str) -> None:
+    assert message in expect_refusal(withdraw(reading(**parts)))
 
 
 # --- the result ---
@@ -250,7 +252,7 @@ def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -
 
 
 @pytest.mark.parametrize(
-    ("read", "says"),
+    ("read", "message"),
     [
         (UNREAD, "the znodes have to be read: znode /controller: not authorized"),
         (NOT_ASKED, "the znodes have to be read"),
@@ -266,11 +268,14 @@ def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -
         (znodes_after(WHOLE, controller=claimed(czxid=69)), "znode /controller: it is older"),
         (znodes_after(WHOLE, migration=progress(czxid=39)), "znode /migration: it is older"),
     ],
-)
-def test_an_unread_or_foreign_ensemble_settles_no_deletion(read: ZooKeeperReading | Failure, says: str) -> None:
+    ids=["unread", "not asked", "/controller unread", "/migration unread", "/controller_epoch unread",
+         "/cluster/id unread", "another cluster", "no /cluster/id", "epoch below 12, that of the step",
+         "older version of that epoch", "no /controller_epoch", "/controller of before", "/migration of before"],
+)  # fmt: skip
+def test_an_unread_or_foreign_ensemble_settles_no_deletion(read: ZooKeeperReading | Failure, message: str) -> None:
     settlement = settled(WHOLE, read, read, age=LONG)
     assert not isinstance(settlement, Result), settlement
-    assert says in settlement
+    assert message in settlement
 
 
 def test_znodes_outside_the_deletion_need_not_be_readable() -> None:

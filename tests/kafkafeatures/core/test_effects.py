@@ -67,6 +67,7 @@ def test_an_unknown_level_has_unknown_effects(change: UpdateFeature) -> None:
 
 def test_the_effects_of_many_levels_are_shortened_to_the_command_that_lists_all() -> None:
     lines = effects_of(UpdateFeature(METADATA_VERSION, 7, 33))
+    # 18 of the 26 levels turn something on: the last 8 lines (`SHOWN`) are shown.
     assert (len(lines), lines[0]) == (SHOWN + 1, "10 more levels: kafkafeatures describe --explain-levels")
     assert lines[-1].startswith("level 33 (4.4-IV2)")
 

@@ -26,7 +26,6 @@ ROLLS = DesiredState({}, rollout=CLOSED)
 
 def test_the_gates_are_one_tuple_and_the_documentation_explains_them_in_its_order() -> None:
     names = [gate.__name__ for gate in GATES]
-    print(" -> ".join(names))
     assert names == [
         "cluster", "owner", "unsettled", "mode", "suspend", "drift", "blockers", "soak", "window", "approval", "claim",
     ]  # fmt: skip

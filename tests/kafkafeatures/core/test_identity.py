@@ -37,7 +37,7 @@ from kafkafeatures.core.facts.settings import PROCESS_ROLES, Setting, SettingSou
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import no_node_is_refused
-from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
+from kafkafeatures.core.levels.unregistration import broker_objection, controller_objection
 from kafkafeatures.core.report.check import check
 from kafkafeatures.core.report.cluster_document import cluster_document
 from kafkafeatures.core.report.reach import blockers_of
@@ -100,7 +100,7 @@ def test_a_node_that_is_no_longer_a_broker_is_a_controller_and_a_ghost_broker(ra
     controller, ghost = node_in_role(observation, 3001, Role.CONTROLLER), node_in_role(observation, 3001, Role.BROKER)
     assert (controller.roles, controller.state, controller.is_voter) == ((Role.CONTROLLER,), NodeState.LIVE, True)
     assert isinstance(controller.range_of("metadata.version"), Known)
-    assert (ghost.state, ghost.is_voter, not_a_ghost_broker(ghost)) == (NodeState.GHOST, False, "")
+    assert (ghost.state, ghost.is_voter, broker_objection(ghost)) == (NodeState.GHOST, False, "")
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "the process with id 3001 is only a controller now"
     assert observation.node(3001) == controller
@@ -112,21 +112,21 @@ def test_the_remedy_for_a_ghost_broker_with_the_id_of_a_voter_never_unregisters_
     (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == "kafkafeatures unregister --broker 3001 FLAGS"
     assert "the process with id 3001 is only a controller now" in blocker.message
-    assert objection(observation, 3001) == "controller 3001 is the active controller"
+    assert controller_objection(observation, 3001) == "controller 3001 is the active controller"
 
 
 def test_a_combined_process_is_one_node_while_its_broker_starts() -> None:
     observation = observe_two_roles(BOTH)
     node = node_in_role(observation, 3001, Role.BROKER)
     assert (node.roles, node.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.FENCED)
-    assert not_a_ghost_broker(node)
+    assert broker_objection(node)
 
 
 def test_a_process_of_unknown_roles_stays_one_node_and_no_remedy_unregisters_the_voter() -> None:
     observation = observe_two_roles(None)
     node = node_in_role(observation, 3001, Role.BROKER)
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
-    reason = not_a_ghost_broker(node)
+    reason = broker_objection(node)
     assert "process.roles" in reason
     assert "--controller" not in reason
     (gap,) = observation.gaps
@@ -185,12 +185,13 @@ def test_several_nodes_that_are_no_longer_brokers_are_reported_in_one_sentence()
 # --- one address, two registrations ---
 
 
-def observe_renumbered(node_answer: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
-    """Observe broker 13 at the address that broker 3 had. `fenced`: 0 if the broker is not fenced."""
-    fenced = {3: bool(epochs.get("fenced_3", 1)), 13: bool(epochs.get("fenced_13", 0))}
-    log = image({3: (OLD, fenced[3]), 13: (NEW, fenced[13])}, dict.fromkeys(CONTROLLERS, NEW))
-    log = registered(log, {3: (epochs.get("of_3", 5), 99), 13: (epochs.get("of_13", 50), 99)})
-    brokers = [replace(asked(id_, node_answer), port=99) for id_ in (3, 13)]
+def observe_renumbered(*, is_3_fenced: bool = True, is_13_fenced: bool = False) -> Observation:
+    """Observe broker 13 at the address that broker 3 had: both registrations name it, and that of 13 is newer. Brokers
+    3 and 13 are the last two nodes of the observation.
+    """
+    log = image({3: (OLD, is_3_fenced), 13: (NEW, is_13_fenced)}, dict.fromkeys(CONTROLLERS, NEW))
+    log = registered(log, {3: (5, 99), 13: (50, 99)})
+    brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
     return observe_nodes(*brokers, *map(asked, CONTROLLERS), log=log)
 
 
@@ -200,8 +201,8 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
     assert (ghost.state, successor.state) == (NodeState.GHOST, NodeState.LIVE)
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "its address h:99 is that of broker 13 now"
-    assert not_a_ghost_broker(ghost) == ""
-    assert "is live" in not_a_ghost_broker(successor)
+    assert broker_objection(ghost) == ""
+    assert "is live" in broker_objection(successor)
     assert not observation.gaps
     (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == (
@@ -211,17 +212,17 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
 
 
 def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fenced() -> None:
-    observation = observe_renumbered(fenced_3=0, fenced_13=1)
+    observation = observe_renumbered(is_3_fenced=False, is_13_fenced=True)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.LIVE, NodeState.GHOST)
 
 
 def test_the_newest_of_two_fenced_registrations_has_the_address() -> None:
-    observation = observe_renumbered(fenced_13=1)
+    observation = observe_renumbered(is_13_fenced=True)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
 
 
 def test_the_older_of_two_unfenced_registrations_does_not_have_the_address() -> None:
-    observation = observe_renumbered(fenced_3=0)
+    observation = observe_renumbered(is_3_fenced=False)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.UNREACHABLE, NodeState.LIVE)
 
 
@@ -238,7 +239,7 @@ def test_neither_of_two_registrations_with_one_address_is_a_ghost_while_the_owne
     observation = observe_nodes(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.FENCED, NodeState.FENCED)
     assert "it is not known which answers" in str(observation.nodes[-1].answer)
-    assert not_a_ghost_broker(observation.nodes[-1])
+    assert broker_objection(observation.nodes[-1])
 
 
 def test_a_ghost_is_reported_with_the_role_of_the_node_that_owns_its_address_now() -> None:

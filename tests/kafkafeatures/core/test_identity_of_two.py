@@ -6,7 +6,7 @@ import pytest
 
 from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress, Role
-from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
+from kafkafeatures.core.levels.unregistration import broker_objection, controller_objection
 from tests.kafkafeatures.core.test_identity import (
     AS_BROKER,
     AS_CONTROLLER,
@@ -37,7 +37,7 @@ def test_a_broker_that_answers_is_no_ghost_because_of_a_controller_with_its_id(
     )
     node = node_in_role(observation, 3001, Role.BROKER)
     assert node.state is NodeState.FENCED
-    assert not_a_ghost_broker(node)
+    assert broker_objection(node)
 
 
 @pytest.mark.parametrize("controller_first", [True, False])
@@ -56,7 +56,7 @@ def test_a_controller_that_answers_is_no_ghost_because_of_a_broker_with_its_id(
     )
     node = node_in_role(observation, 2, Role.CONTROLLER)
     assert node.state is NodeState.LIVE
-    assert "answers" in objection(observation, 2)
+    assert "answers" in controller_objection(observation, 2)
 
 
 def test_a_controller_is_no_ghost_while_the_voters_are_not_known() -> None:
@@ -75,4 +75,4 @@ def test_a_broker_that_recovers_its_log_fetches_and_is_no_ghost_because_of_a_con
     observation = observe_nodes(*TWO_ROLES, controller, log=FORMER, quorum=twice)
     node = node_in_role(observation, 3001, Role.BROKER)
     assert node.state is not NodeState.GHOST
-    assert not_a_ghost_broker(node)
+    assert broker_objection(node)

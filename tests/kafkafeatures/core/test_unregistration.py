@@ -11,7 +11,7 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import REPLACED, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NO_CONNECTION, Failure, FailureKind
-from kafkafeatures.core.levels.unregistration import objection
+from kafkafeatures.core.levels.unregistration import controller_objection
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation, quorum
 
 GHOST = node(3003, state=NodeState.GHOST, said=SILENT, voter=False)
@@ -30,12 +30,12 @@ def failure(kind: FailureKind) -> Failure:
 @pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER, *REPLACED])
 def test_a_ghost_controller_may_be_unregistered(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=failure(kind), voter=False)
-    assert objection(cluster(ghost), 3003) == ""
+    assert controller_objection(cluster(ghost), 3003) == ""
 
 
 @pytest.mark.parametrize("level", [33, 34])
 def test_a_ghost_controller_may_be_unregistered_from_the_metadata_version_on_that_kafka_requires(level: int) -> None:
-    assert objection(cluster(level=level), 3003) == ""
+    assert controller_objection(cluster(level=level), 3003) == ""
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_a_ghost_controller_may_be_unregistered_from_the_metadata_version_on_tha
 def test_a_controller_that_may_still_be_needed_is_not_unregistered_and_the_message_has_the_reason(
     observation: Observation, controller: int, words: str
 ) -> None:
-    assert words in objection(observation, controller)
+    assert words in controller_objection(observation, controller)
 
 
 def test_a_voter_that_only_the_quorum_names_is_not_unregistered() -> None:
-    assert "is a voter" in objection(
+    assert "is a voter" in controller_objection(
         replace(cluster(), quorum=observation(voting=quorum(voters=(3001, 3003))).quorum), 3003
     )
 
@@ -74,4 +74,4 @@ def test_a_voter_that_only_the_quorum_names_is_not_unregistered() -> None:
 )
 def test_a_ghost_controller_whose_address_accepts_a_connection_is_not_unregistered(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=failure(kind), voter=False)
-    assert "it is unknown whether controller 3003 runs" in objection(cluster(ghost), 3003)
+    assert "it is unknown whether controller 3003 runs" in controller_objection(cluster(ghost), 3003)

@@ -17,7 +17,7 @@ from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
-from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
+from kafkafeatures.core.levels.unregistration import broker_objection, controller_objection
 from kafkafeatures.core.words import counted
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
@@ -80,7 +80,7 @@ async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> No
 async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
     """The node, if it certainly no longer runs. Raises CommandFailed otherwise."""
     observation = observe(*await cluster.read())
-    if role is Role.CONTROLLER and (reason := objection(observation, node_id)):
+    if role is Role.CONTROLLER and (reason := controller_objection(observation, node_id)):
         raise CommandFailed(reason, Exit.BLOCKED)
     node = next((node for node in observation.nodes if node.id == node_id and role in node.roles), None)
     if node is None:
@@ -92,7 +92,7 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
 
 async def _check_hosts_nothing(cluster: Cluster, node: Node) -> None:
     """Raise CommandFailed if the broker may come back, or if it hosts replicas or that could not be read."""
-    if reason := not_a_ghost_broker(node):
+    if reason := broker_objection(node):
         raise CommandFailed(reason, Exit.BLOCKED)
     hosted = await cluster.topics_on(node.id)
     if isinstance(hosted, Failure):

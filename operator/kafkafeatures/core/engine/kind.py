@@ -39,12 +39,12 @@ class StageInput(Struct, frozen=True):
     age_of: age of a time in the status; by the wall clock when this process first reads it, from then on by the
         monotonic clock. known_for: the part of it that this process counted itself: right even if the wall clock was
         wrong.
-    ours: False if another cluster answers, or one whose id is not known; then nothing is remembered of it.
-    restarts: this process can restart nodes.
+    ours: False if another cluster answers, or one whose id is not known; then nothing in the status is about it.
+    restarts: True if this process can restart nodes.
     replication: the partitions; None if they were not read.
     monotonic: seconds of the monotonic clock. read_at: its value before the cluster was read.
     stage_memory: by kind, what this process remembers of the last reconciliation and no status has.
-    is_changing: a step of the plan is in flight, or one that only another release of the operator can read.
+    is_changing: True if a step of the plan is in flight, or one that only another release of the operator can read.
     """
 
     desired: DesiredState
@@ -122,13 +122,13 @@ class StageKind(Protocol):
         """
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
-        """State of this kind's stage; None if there is nothing to judge. `proposal`: those of all kinds, and their
-        plan.
+        """State of this kind's stage; None if there is nothing to judge. `proposal`: the proposals of all kinds, and
+        their plan.
         """
 
     def is_withdrawn(
         self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
     ) -> bool:
         """Tell whether these stages of a plan, all of this kind, are no longer what the document or the pod templates
-        ask for. Called if the levels could not be read, so that a plan can be withdrawn even then.
+        ask for. Called if the levels could not be read: the plan can be withdrawn even then.
         """

@@ -1,7 +1,6 @@
 """Facts of the previous status that the next decision needs: reached levels, used consents, the plan.
 
-Pure. Called by `reconcile/evaluate.py` before it decides, and by the modules that settle steps. What only this process
-remembers is a `StageMemory`.
+Pure. What this process alone remembers, and no status has, is a `StageMemory`.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class Memory(Struct, frozen=True):
     spent: consents that were used.
     unverified: consents that may have been used before, by an earlier status (`core/engine/consents.py`).
     reached: feature to its desired level, if the status says that it was reached: in sync, or drifted since.
-    corrections: feature to the number of corrections of its drift within the last hour.
-    passed_on: feature to the time since its change was sent through a broker, which may deliver it once more.
+    corrections: feature to the number of corrections of its drift within the last hour, with unverified changes.
+    passed_on: feature to the time since its change was sent through a broker, which may deliver the change again.
     plan: the plan in the status.
     rollout: the roll in progress.
     """
@@ -76,7 +75,9 @@ NO_MEMORY = Memory()
 
 
 def lost_cluster(status: Status) -> bool:
-    """Tell whether a status describes a cluster but has no id: it was removed, or an older schema dropped it."""
+    """Tell whether a status describes a cluster but has no cluster id: somebody removed the id, or an older schema of
+    the resource dropped the field.
+    """
     remembered = status.source, status.features, status.history, status.change_count
     return not status.cluster_id and any((*remembered, status.intents, status.spent_consents, status.plan))
 
@@ -89,8 +90,8 @@ def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
 
 
 def remembering(status: Status, previous: InFlight, current: InFlight) -> Status:
-    """The status in which the intent of a step in flight is replaced by one with its present progress. `previous`,
-    `current`: the same step, as it was read from the status and as it is now.
+    """The status with the present progress of a step in flight in its intent. `previous`: the step as it was read from
+    the status. `current`: the same step as it is now.
     """
     if current is previous:
         return status

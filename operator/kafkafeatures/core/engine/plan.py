@@ -1,9 +1,8 @@
 """The plan: a tuple of stages, and the hash by which it is approved.
 
 Pure. Called by `core/kinds.py` with the proposals of all kinds of stages. Each kind defines what its stages consist of
-and what remains of them (`core/engine/stage.py`); a kind may have several stages. A person approves stages, never
-single nodes or requests: a plan stays the same when a node is added or done, and is another plan with another image or
-level.
+and what remains of them (`core/engine/stage.py`); a kind may have several stages. A person approves stages, not single
+nodes or requests: the plan stays the same when a node is added or done. Another image or level makes it another plan.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Plan(Struct, frozen=True):
 
     hash: "sha256:" and hexadecimal digits. It stays the same until another plan replaces this one.
     stages: what is approved.
-    work: what remains of each stage, in their order; computed at each reconciliation.
+    work: what remains of each stage, in the order of `stages`; computed at each reconciliation.
     change_count: the new `status.changeCount`. It also rises when a plan ends, so that no later plan has the hash of an
     earlier one.
     """
@@ -67,7 +66,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def costs(self) -> str:
-        """Topics that the plan's restarts make unavailable, by a consent, in words; empty for none."""
+        """Topics that the plan's restarts make unavailable, as a consent allows, in words; empty for none."""
         return costs_of(self.stages)
 
     @property
@@ -108,9 +107,10 @@ def plan_of(
     authorises a later plan. Each counted step of this resource that was read back adds one to the change count.
     Progress does not change the hash, as it covers the count from before the plan's own steps. A plan that ends without
     such a step (withdrawn, done outside KafkaFeatures, or its approval removed) adds one too.
-    standing: the plan in the status. may_approve_unseen: False if an approval of a plan that no status has shown must
-    be an old one, from before the status was lost; then the new plan gets another hash, which that approval does not
-    name.
+
+    uid: of the resource. standing: the plan in the status.
+    may_approve_unseen: False if an approval of a plan that no status has shown must be an old one, from before the
+        status was lost. Then the new plan gets another hash, which that approval does not name.
     """
 
     def hash_of(stages: tuple[PlannedStage, ...], changed_before: int) -> str:

@@ -1,7 +1,7 @@
 """Remedies for three kinds of nodes: registered and gone (ghosts), running and not registered, running without a vote.
 
-Each remedy is a command to be copied: it has the ids of the nodes, and the flags with which our commands reach the
-cluster. Pure. Called by the checks, for their blockers, and by the command `describe`.
+Remedies are for the blockers of checks, and for the command `describe`. A remedy for ghosts contains a command to be
+copied, with the id of a node and the flags with which our commands reach the cluster. Pure.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ def observer_remedy(nodes: Nodes, mode: QuorumMode | None) -> str:
         if is_dynamic
         else f"add {them} to controller.quorum.voters of all nodes"
     )
-    again = verb(nodes, "a voter that was removed and still runs", "voters that were removed and still run")
-    joined = f"; {again} may join again by {verb(nodes, 'itself', 'themselves')}" if is_dynamic else ""
+    removed = verb(nodes, "a voter that was removed and still runs", "voters that were removed and still run")
+    joined = f"; {removed} may join again by {verb(nodes, 'itself', 'themselves')}" if is_dynamic else ""
     return f"{joins}, or shut {them} down{joined}"
 
 
-def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tuple[str, str]:
-    """Message and remedy for nodes, of the same role and mode, that are not registered."""
+def refused_texts(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tuple[str, str]:
+    """Message and remedy for nodes that run and are not registered; all have the same roles and the same mode."""
     who, is_ = title_of(nodes), verb(nodes, "is", "are")
     if nodes[0].runs_in_kraft_mode is False:
         return (

@@ -44,9 +44,10 @@ class Route(Struct, frozen=True):
 def route_to_controller(probe: ClusterProbe) -> Route:
     """Route to the active controller, and through the brokers that would forward a request to it.
 
-    Without an answer to DescribeQuorum, only a controller is used that answered and that the others name as the leader.
-    A surviving controller may still name a dead leader (observed on Kafka 4.3 with two of three controllers gone, where
-    KIP-996 makes it a prospective candidate), and a broker would keep the request until there is a quorum again.
+    Without an answer to DescribeQuorum, the route has no brokers, and a controller only if it answered and the list of
+    controllers names it as the leader. A surviving controller may still name a dead leader (observed on Kafka 4.3 with
+    two of three controllers gone, where KIP-996 makes it a prospective candidate), and a broker would keep the request
+    until there is a quorum again.
     """
     answering = [node for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
     listed = probe.controllers if isinstance(probe.controllers, ControllerList) else None

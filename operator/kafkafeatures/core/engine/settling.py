@@ -1,7 +1,8 @@
 """Evidence by which the outcome of a sent step is judged, and the times for which a request may still be under way.
 
-Pure; values only. Made by `reconcile/settle.py`, read by `InFlight.settle` of each kind of step. The rule behind it: a
-request without an answer may still be carried out, so a step counts as not applied only once that can no longer happen.
+Pure; values only. `reconcile/settle.py` makes the evidence, and `InFlight.settle` of each kind of step reads it. The
+rule behind it: a request without an answer may still be carried out, so a step counts as not applied only once that can
+no longer happen.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ DELIVERED_WITHIN = timedelta(seconds=10)
 """Time after a change was written at which the sender's kernel gives up what the node has not acknowledged."""
 
 ON_ITS_WAY = 1.5 * (SEND_WITHIN + DELIVERED_WITHIN)
-"""Time after an intent was read in which another process may still carry out its step. That process writes the intent
-and reads once more within SEND_WITHIN, on a connection that exists already. Half as much is added because clocks differ
-and a kernel checks its timers late.
+"""Time, after a process read an intent, in which another process may still carry out the step of that intent. The other
+process writes the intent and reads once more within SEND_WITHIN, on a connection that exists already. Half as much is
+added because clocks differ and a kernel checks its timers late.
 """
 
 BROKER_KEEPS = timedelta(minutes=5)
@@ -57,11 +58,12 @@ class ObservationPair(Struct, frozen=True):
     at: when they are judged.
     age_of: age of a time in a status. known_for: the part of that age during which this process has
         run; setting a clock cannot lengthen it.
-    on_its_way: for a step's intent, the time in which another process may still send it, or its kernel deliver it.
+    on_its_way: function from the time of an intent to the duration for which another process may still send its step,
+        or that process's kernel deliver it.
     replication: all partitions, as far as they are known.
     stable_for: how long a node has to stay healthy before it counts as restarted.
-    unjudged: why no dry run was judged between the two readings; its reason is empty if one was. The active controller
-        works in order and without deadlines: after a judged dry run, no earlier request is still to come.
+    unjudged: why no dry run was judged between the two readings; `unjudged.reason` is empty if one was. The active
+        controller works in order and without deadlines: after a judged dry run, no earlier request is still to come.
     """
 
     earlier: Observation

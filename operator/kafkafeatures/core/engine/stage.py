@@ -100,8 +100,8 @@ class SummaryRank(IntEnum):
 class StageState(Struct, frozen=True, dict=True):
     """One stage, judged on one reading of the cluster: its next step, and what prevents it.
 
-    Whether the document lets the stage continue is judged by `core/engine/gates.py`, for all kinds alike. Properties
-    with a default are overridden only by the kinds that need them. A method that takes a status returns an updated one.
+    Whether the document lets the stage continue is judged by `core/engine/gates.py`, for all kinds alike. A method that
+    takes a status returns an updated one.
     """
 
     kind: ClassVar[str]

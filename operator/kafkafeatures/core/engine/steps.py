@@ -193,11 +193,11 @@ class InFlight(Struct, frozen=True):
         """Times since when something has been observed at every reading, such as a healthy node."""
         return ()
 
-    def followed(self, looks: ObservationPair) -> Self:
+    def followed(self, pair: ObservationPair) -> Self:
         """This step with what these readings show of its progress."""
         return self
 
-    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
+    def settle(self, pair: ObservationPair) -> Result | OpenOutcome:
         """Result of the step by these two readings, or the reason why its outcome is still open."""
         raise NotImplementedError
 

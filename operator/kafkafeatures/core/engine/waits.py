@@ -1,8 +1,7 @@
 """The beginning of a wait, and its message once the wait has lasted for a while: for stages of all kinds.
 
 Pure. A decision of a stage or a gate names its subject and a remedy, and no time. `status.readyReason` keeps the time
-since when the same subject has been waited for, for the same reason, so that it outlives a process. Called by
-`reconcile/evaluate.py` with each decision, by `reconcile/act.py`, and by `core/report/`.
+since when the same subject has been waited for, for the same reason: the status outlives a process.
 """
 
 from __future__ import annotations
@@ -23,7 +22,9 @@ REMEDY_AFTER = timedelta(minutes=2)
 SINCE = "since "
 """First word of the part that is then added to the message."""
 MAX_MESSAGE = 1000
-"""Most bytes of a message with its remedy. If it would be longer, the message is cut, never the remedy."""
+"""Most bytes of a message with its remedy, without the "; " between them. If there are more, the message is cut, and
+the remedy stays whole.
+"""
 
 
 def subject_of(decision: Decision) -> str:

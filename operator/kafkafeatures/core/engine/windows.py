@@ -2,9 +2,8 @@
 
 A window opens at each time of a cron schedule, in its time zone, and stays open for its duration in real time, also
 across a clock change. At clock changes a schedule works as in Debian's cron: a time that is skipped opens once the
-clock has moved on; a time that comes twice opens once. Called with the current time by the gates, by
-the modules of `core/roll/` and by `reconcile/last_second.py`, and by `core/resolve.py` to check a schedule. It reads no
-clock, only the machine's time zone database.
+clock has moved on; a time that comes twice opens once. Callers give the current time: this module reads no clock, only
+the machine's time zone database.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def closed_until(windows: tuple[Window, ...], current_time: datetime) -> datetim
     """Time at which the next window opens, in its own time zone; None while a window is open, and without windows."""
     following = []
     for window in windows:
-        # An opening within the last `duration` is that of a window which is still open.
+        # A window that opened within the last `duration` is still open.
         opens = _first_opening(window, current_time - window.duration)
         if _in_utc(opens) <= _in_utc(current_time):
             return None

@@ -1,9 +1,8 @@
 """Kafka release of a pod template, and the levels that this release supports, known before any pod of it is started.
 
-Pure. Called by the drivers (`kube/workloads/`) for the release of a template, and by the modules of `core/levels/` and
-`core/roll/`: a node that is restarted into a binary that does not support a finalized level cannot register again. A
-release that is not stated is unknown; it is never guessed. Reports also use the opposite direction, the release of a
-node by its ranges, which no decision depends on.
+Pure. Rolls depend on it: a node that is restarted with a binary that does not support a finalized level cannot register
+again. A release that is not stated is unknown; it is never guessed. The opposite direction, the releases whose nodes
+report certain ranges, is for messages and for evidence of what a node runs.
 
 Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
 3.9, 4.1, 4.3 and 4.4 are compared with answers of real nodes (`tests/golden/conformance`).
@@ -31,7 +30,9 @@ def _number(release: str) -> tuple[int, ...]:
 
 
 def _ranges_of(release: str) -> Ranges:
-    """Ranges of a release by the tables of `core/facts/releases.py`. Kafka 4.0 dropped all levels below 3.3-IV3."""
+    """Ranges of a release by the tables of `core/facts/releases.py`. Kafka 4.0 dropped all levels of metadata.version
+    below 3.3-IV3 (7).
+    """
     number, newest = _number(release), metadata_version_named(release)
     assert newest is not None  # noqa: S101 - of the same table
     ranges = {METADATA_VERSION: VersionRange(1 if number < (4, 0) else 7, newest.level)}

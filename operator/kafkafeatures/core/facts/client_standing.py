@@ -1,9 +1,9 @@
 """Judgement of whether clients are ready for a release of Kafka, with reason, message and remedy for people.
 
-Pure. Called for the condition ClientsCompatible and `status.clients` (`core/report/clients_document.py`), before a
-restart (`core/roll/breaking_clients.py`), and by whoever reads evidence, to learn which brokers it has to cover. What
-it decides: evidence counts only for the release, the window and the brokers for which it was read. Evidence that was
-read for others proves nothing.
+Pure. Called for the condition ClientsCompatible and `status.clients` (`core/report/clients_document.py`), and before a
+restart (`core/roll/breaking_clients.py`). Code that reads evidence learns here which brokers the evidence has to cover.
+The rule: evidence counts only for the release, the window and the brokers for which it was read. Other evidence proves
+nothing.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def _judged(check: ClientCheck, source: SourceKind, consented: Set[ApiVersion]) 
 
 
 def _unknown(check: ClientCheck, source: SourceKind) -> ClientsStanding:
-    """Standing where the evidence proves nothing: the first cause is named, those that a person has to remove first."""
+    """Standing where the evidence proves nothing. It names one cause: one that a person has to remove, before any
+    other.
+    """
     if not check.is_known_release:
         text = f"this version of the operator does not know the API versions of Kafka {check.release}"
         return ClientsStanding(

@@ -1,9 +1,8 @@
 """Remedy for a right that is missing on controllers before a migration has copied the metadata from ZooKeeper.
 
-Pure. Called by `core/facts/observe.py`, by commands that ask nodes for their settings, and by the check of rights.
-Before the copy, controllers have no ACLs: an ACL that is added with `kafka-acls.sh` is written to ZooKeeper, which
-controllers do not read. Only the setting `super.users` in their own files grants a right, so the usual remedy would
-mislead.
+Pure. Before the copy, controllers have no ACLs: an ACL that is added with `kafka-acls.sh` is written to ZooKeeper,
+which controllers do not read. Only the setting `super.users` in the files of the controllers grants a right, so the
+usual remedy would mislead.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper
 
 def with_early_remedy(reading: T) -> T:
     """The answer of a controller. A Failure for a missing right gets another remedy: the setting in the files of the
-    controllers (`GRANT`). Called only if `is_before_the_copy`.
+    controllers (`GRANT`). To be called if `is_before_the_copy`.
     """
     if isinstance(reading, Failure) and reading.kind is FailureKind.AUTHORIZATION:
         return replace(reading, remedy=GRANT)

@@ -1,7 +1,6 @@
 """Identity of nodes: which registration an answer belongs to, and whether two answers are of one quorum.
 
-Pure. Called by `core/facts/observe.py` before nodes are judged, by `core/facts/membership.py` for each of them, and by
-`kafka/cluster.py`, which asks doubtful processes for their identity.
+Pure. Applied before nodes are judged (`core/facts/observe.py`); `kafka/` asks processes in doubt for their identity.
 
 An answer comes from an address, and several registrations may name the same address, as after a node was replaced. The
 address belongs to the newest of them, an unfenced one first; the answer says nothing about the others. Better evidence
@@ -50,7 +49,8 @@ _UNKNOWN: Rank = (False, -1)
 
 def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[RegistrationKey]:
     """Registrations whose answering process has to prove its identity: those of fenced brokers, of controllers that are
-    no voters, and of ids whose broker and controller may be two processes. Empty while a migration is, or may be, open.
+    no voters, and of ids whose broker and controller may be two processes. Empty if the log shows that a migration is
+    open, or does not show whether one is.
     """
     image = None if isinstance(log, Failure) else log.image
     if image is not None and image.is_migrating is not False:
@@ -215,7 +215,7 @@ def only_in_the_other_role(id_: int, given_up: Role, address: str) -> Failure:
 def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]) -> ProbedNode:
     """The node, with a Failure in place of its answer if the address belongs, or may belong, to another registration.
 
-    claims: all registrations that name this address.
+    claims: the registrations that name this address, if there are several, without those whose id was rejected there.
     """
     other_keys = sorted((role, id_) for role, id_ in claims if id_ != node.id)
     if node.id is None or node.proved_at or not other_keys:

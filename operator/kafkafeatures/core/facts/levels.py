@@ -1,6 +1,6 @@
 """Ranges of feature levels, and of API versions.
 
-Values only. Made where answers and the metadata log are read; used by every check that compares levels.
+Values only. Made where answers and the metadata log are read.
 """
 
 from __future__ import annotations

@@ -162,8 +162,8 @@ class Membership:
         nodes += [self._ghost_of(id_, role) for id_, role in given_up.items()]
         return tuple(sorted(nodes, key=lambda node: (Role.CONTROLLER not in node.roles, node.id)))
 
-    def in_zookeeper_mode(self) -> tuple[int, ...]:
-        """Brokers that run in ZooKeeper mode by their own answer or their last registration."""
+    def brokers_in_zookeeper_mode(self) -> tuple[int, ...]:
+        """Ids of the brokers that run in ZooKeeper mode by their own answer or their last registration."""
         brokers = self.image.brokers if self.image is not None else {}
         registered = {id_ for id_, broker in brokers.items() if broker.is_migrating_zk_broker}
         answering = {
@@ -178,7 +178,7 @@ class Membership:
 
     @property
     def is_claimed(self) -> bool:
-        """Tell whether a KRaft quorum is the controller according to ZooKeeper."""
+        """Tell whether the leader of a KRaft quorum is the controller according to the znode `/controller`."""
         claim = self._zookeeper.controller if self._zookeeper is not None else None
         return claim is not None and not isinstance(claim, Failure) and claim.is_kraft
 

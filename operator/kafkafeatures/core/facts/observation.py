@@ -1,7 +1,7 @@
 """One observation of the cluster: every fact is Known, with its source and time, or Unknown, with its failure.
 
-Pure. Made by `core/facts/observe.py` from the answers of the nodes and the metadata log; read by every decision and
-every report. Nothing here turns an Unknown into a default.
+Pure. Made by `core/facts/observe.py` from the answers of the nodes and the metadata log; decisions and reports read it.
+A fact that is Unknown never gets a default value here; properties such as `known_levels` say what they give instead.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ class Node(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Main source of an observation. offset, epoch: end of the metadata log; -1 for API requests. features_offset:
-    offset from which on no level was changed; -1: not known. files: path of a log that was read from disk, without
+    """Main source of an observation. offset, epoch: end of the metadata log; -1 for API requests. features_offset: no
+    level was changed at or after this offset; -1: not known. files: path of a log that was read from disk, without
     asking any node; empty for a live cluster.
     """
 
@@ -250,8 +250,8 @@ class Source(Struct, frozen=True):
 
 class PastLevels(Struct, frozen=True):
     """History of levels from the metadata log; times are those of its records. given_up_at: when a level above 0 was
-    last changed to another one, by feature and level. since: time from which on it is complete; None: since the cluster
-    began. at: time of the last record. moves: changes of levels by feature, from `since_offset` on.
+    last changed to another one, by feature and level. since: time from which on the history is complete; None: since
+    the cluster began. at: time of the last record. moves: changes of levels by feature, from `since_offset` on.
     """
 
     given_up_at: Mapping[tuple[str, int], datetime]

@@ -1,10 +1,10 @@
 """Make one `Observation` of a cluster from what its nodes answered and what was read of its metadata log.
 
-Pure. Called by reconciliations and by `describe`, with the readings of a port (`core/ports.py`), real or simulated.
+Pure. The input is the readings of a port (`core/ports.py`), real or simulated.
 
 The metadata log, where it was read, is the source of registrations, finalized levels and the migration state. Answers
-of live processes are kept separately. Where both report the same thing and differ, the fact is Unknown. Members of the
-cluster and their states are determined by `core/facts/membership.py`.
+of live processes are kept separately. If an answer differs from the log in the same fact, this fact is Unknown (except
+kraft.version, see `_finalized`). Members of the cluster and their states are determined by `core/facts/membership.py`.
 """
 
 from __future__ import annotations
@@ -259,8 +259,9 @@ def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown
 
 
 def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unknown:
-    """Metadata mode: by the log if it was read. Else by the brokers: KRaft if all offer DescribeQuorum (key 55),
-    ZooKeeper if none does, and migrating if some do not and a KRaft quorum shows.
+    """Metadata mode: by the log if it was read. Else migrating, if a broker does not offer DescribeQuorum (key 55), so
+    that it is in ZooKeeper mode, and a controller answers or the leader of a KRaft quorum claims `/controller`; or if a
+    node reports ZkMigrationReady. Else ZooKeeper, if no broker offers DescribeQuorum. Else KRaft.
     """
     if members.image is not None:
         return _mode_of_log(members, members.image.is_migrating)
@@ -288,7 +289,7 @@ def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[Metada
         return Unknown(Failure(FailureKind.UNSUPPORTED, "", text, "use a newer version of KafkaFeatures"))
     if is_migrating:
         return members.from_log(MetadataMode.MIGRATING)
-    brokers = members.in_zookeeper_mode()
+    brokers = members.brokers_in_zookeeper_mode()
     if not brokers:
         return members.from_log(MetadataMode.KRAFT)
     # A quorum whose log has no state of a migration yet, beside brokers in ZooKeeper mode: a migration is prepared.
@@ -386,7 +387,7 @@ def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
 
 
 def _why_unreachable(probe: ClusterProbe, log: Failure) -> Failure:
-    """The most telling failure: that of the bootstrap addresses."""
+    """The failure that says most: the first one of requests to the bootstrap addresses, else that of the log."""
     for part in (probe.brokers, probe.controllers, probe.cluster_id):
         if isinstance(part, Failure) and part.kind is not FailureKind.NOT_ASKED:
             return part

@@ -1,8 +1,8 @@
 """Make an `Observation` from the files of a metadata log alone, without asking any node.
 
 Pure. Called by `describe --from`. It calls `observe` with a log and no answers, so that the rules of
-`core/facts/membership.py` apply: fenced brokers are Fenced, and every other node is Unreachable. The log shows that the
-cluster counts on a node, not that it runs.
+`core/facts/membership.py` apply: a fenced broker is Fenced, unless it is a controller too; every other node is
+Unreachable. The log shows that the cluster counts on a node, not that the node runs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 migration from ZooKeeper.
 
 Pure. Called by `kafka/partitions/partitions.py` once ZooKeeper, nodes and metadata log were read, and by
-`reconcile/look.py` after the partitions were read. Two mistakes must never happen: to take a log that has no partitions
-yet for a cluster without partitions, and to take a broker in ZooKeeper mode for one that follows the log.
+`reconcile/look.py` after the partitions were read. Two mistakes must never happen: to treat a log that has no
+partitions yet as a cluster without partitions, and to treat a broker in ZooKeeper mode as one that follows the log.
 
     migration state     znode `/controller` names     partitions are read from
 
@@ -93,7 +93,9 @@ def partition_source(
 
 
 def while_claimed(reading: PartitionsReading | Failure, later: Read[ControllerClaim]) -> PartitionsReading | Failure:
-    """The partitions, if `/controller` is the same as before they were read; else a Failure."""
+    """The partitions, if `/controller` is the same as before they were read, or their source does not depend on it;
+    else a Failure.
+    """
     if isinstance(reading, Failure) or reading.claim is None:
         return reading
     if isinstance(later, Failure):

@@ -1,9 +1,8 @@
 """Judgements on readings of a quorum: whether it worked between two readings, whether a level was changed since an
-offset, which controller may restart, and which are voters.
+offset, which controller may restart, and which controllers are no voters.
 
-Pure. Called by `core/levels/update_feature.py` to settle a step, by the modules of `core/roll/` before a controller
-restarts, and by `describe`. Only the leader knows which voters have caught up; lag is measured by its clock, never by
-the operator's.
+Pure. Used to settle steps, before a controller restarts, and by reports. Only the leader knows which voters have caught
+up; lag is measured by the leader's clock, never by the operator's.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kafkafeatures.core.facts.readings import QuorumAnswer, Role, majority_of
 
 def worked_between(first: Observation, second: Observation) -> bool:
     """Tell whether the same leader committed something, or was followed by a majority, between two readings. Then a
-    request that it received before, and that does not show in the second reading, was lost.
+    request that the leader received before the first one, and that does not show in the second one, was lost.
     """
     if first is second:
         return False  # a quorum with a single voter would seem to work, as its leader is always a majority
@@ -59,9 +58,9 @@ def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
 def why_not_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
     """Reason why this controller may not restart now; None where a majority of the voters stays caught up without it.
 
-    down: all nodes that are away or about to be, for any reason. With only one or two voters none may restart, as no
-    majority would remain. A controller that does not vote takes nothing from the majority, but may restart only while
-    there is one.
+    down: all nodes that are away or about to be, for any reason. With only one or two voters, no voter may restart, as
+    no majority would remain. A controller that does not vote takes nothing from the majority, but may restart only
+    while there is a majority.
     """
     voters = {voter.id for voter in quorum.voters}
     staying = voters - down - {controller}
@@ -78,8 +77,9 @@ def why_not_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int])
 
 
 def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
-    """The controller to restart next: first those that are behind, on which no majority depends; last the leader. To be
-    called before each restart, as another controller may lead after it. None if no controller needs a restart.
+    """The controller to restart next: first the controllers that are behind, on which no majority depends; last the
+    leader. To be called before each restart, as another controller may lead after a restart. None if no controller
+    needs one. `needing`: ids of the controllers that need a restart.
     """
     return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)
 
@@ -98,7 +98,9 @@ def quorum_mode(observation: Observation) -> QuorumMode | None:
 
 
 def observers(observation: Observation) -> tuple[Node, ...]:
-    """Controllers that run and are no voters; none where the voters could not be read."""
+    """Controllers that run and are no voters; none where the voters could not be read, or the cluster is not certainly
+    in KRaft mode.
+    """
     if not isinstance(observation.quorum, Known) or not observation.in_kraft_mode:
         return ()
     running = (node for node in observation.nodes if node.state is NodeState.LIVE and Role.CONTROLLER in node.roles)

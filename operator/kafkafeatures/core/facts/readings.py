@@ -61,8 +61,8 @@ class FailureKind(StrEnum):
 
     @property
     def is_of_the_asker(self) -> bool:
-        """Tell whether the failure comes from this client (rights, credentials, TLS), and says nothing about the
-        cluster.
+        """Tell whether the failure comes from this client (its rights, credentials, TLS, or the address that it used),
+        and says nothing about the cluster.
         """
         return self in _OF_THE_ASKER
 
@@ -112,7 +112,7 @@ NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
 
 
 class Failure(Struct, frozen=True):
-    """A missing answer, with the words for people: its place, the cause, and what to do.
+    """A missing answer, in words for people: location, cause, and what to do.
 
     remedy: empty if the remedy of its kind is enough (`action`).
     """
@@ -280,9 +280,10 @@ class ClusterProbe(Struct, frozen=True):
 
 
 class LogReading(Struct, frozen=True):
-    """The metadata log, read up to its high watermark while a majority of the voters followed the leader.
+    """The metadata log. From a live cluster, it was read up to its high watermark while a majority of the voters
+    followed the leader; `core/facts/observe_files.py` says what differs for a log in files.
 
-    image: its content. at: time of the last answer.
+    image: content of the log. at: time of the last answer.
     """
 
     image: Image
@@ -328,7 +329,7 @@ class PartitionsReading(Struct, frozen=True):
 
 
 NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
-"""Failure of readings that no stage required."""
+"""Failure of readings that no stage required: of partitions, and as a default for other readings."""
 CLIENTS_NOT_READ = Failure(
     FailureKind.NOT_ASKED, "clients", "evidence about clients is read by the operator alone",
     "use `kafkafeatures clients check` where there is no operator",

@@ -62,8 +62,8 @@ FEATURE_LEVELS: tuple[tuple[str, int, str, int | None], ...] = (
     ("share.version", 2, "4.4", 31),
 )
 """Feature, level, the first release that supports it, and the metadata.version from which on a bundle
-(`--release-version`) contains it. Kafka's bundles also contain kraft.version; those here do not, because raising it is
-irreversible.
+(`--release-version`) contains it; None: in no bundle. Kafka's bundles also contain kraft.version; ours do not, because
+raising it is irreversible.
 """
 
 KAFKAS_FEATURES = frozenset({METADATA_VERSION, *(feature for feature, *_ in FEATURE_LEVELS)})
@@ -155,7 +155,9 @@ def has_no_level(levels: Mapping[str, int]) -> bool:
 
 
 def level_of_vendor(levels: Mapping[str, int]) -> str:
-    """The feature with which a vendor's Kafka replaces metadata.version, with its level; empty for none."""
+    """Name and level, as text, of the feature with which a vendor's Kafka replaces metadata.version, such as
+    "confluent.metadata.version 3"; empty for none.
+    """
     vendors = (f"{name} {level}" for name, level in levels.items() if level and name.endswith(f".{METADATA_VERSION}"))
     return next(vendors, "")
 

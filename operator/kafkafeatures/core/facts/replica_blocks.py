@@ -19,7 +19,9 @@ Bools = NDArray[np.bool_]
 Numbers = NDArray[Any]
 
 _CHUNKS_PER_BLOCK = 16
-"""Most chunks in a block: 65,536 rows, which fit into a processor's cache."""
+"""Most chunks in a block. A chunk has at most 4,096 rows (`kraftlog`), so a block has at most 65,536, which fit into a
+processor's cache.
+"""
 
 _TABLE_UP_TO = 1 << 20
 """Broker ids below it are found by a table, which has an entry for each of them. Larger ones, which are rare, are found

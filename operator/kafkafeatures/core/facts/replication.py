@@ -11,12 +11,12 @@ The rule, by `rollout.availability`, for a broker and every partition that it ho
                        restart changes nothing. A broker that is away may restart for a partition without a leader, as
                        that may bring the partition back.
 
-    NoUnderReplicated  The same; and if the broker is in the ISR, all replicas are, and none is away or being moved.
-                       A broker that is not in the ISR may be the one that needs a restart.
+    NoUnderReplicated  The same; and if the broker is in the ISR, all replicas are in the ISR, and none is away or being
+                       moved. A broker that is not in the ISR may be the one that needs a restart.
 
 A broker never requires more in-sync replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas
-requires every replica, or there is a single one, the rule cannot be kept during a restart: the partition forbids
-restarts for ever. Where a consent excuses it, one replica may be away, but never a second one.
+requires every replica, or there is a single replica, the rule cannot be kept during a restart: the partition forbids
+all restarts of its brokers. Where a consent excuses this, one replica may be away, but never a second one.
 
 Needs numpy, so it is imported only where a roll is judged. A million partitions are judged for all brokers in some
 20 ms.

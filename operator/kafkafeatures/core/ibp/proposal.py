@@ -67,7 +67,7 @@ class IbpProposal(StageProposal, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Tell whether every broker reported its version."""
+        """Tell whether the cluster is in ZooKeeper mode and every broker reported its version."""
         return self.in_zookeeper_mode and bool(self.progress.known_brokers) and not self.progress.unknown
 
     @property

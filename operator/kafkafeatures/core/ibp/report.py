@@ -12,8 +12,9 @@ from kafkafeatures.core.ibp.progress import Broker, broker_of
 
 
 def in_use(observation: Observation) -> str:
-    """The version that all brokers use, such as "3.9"; if they differ, each version with its brokers, such as "3.8
-    (brokers 2, 3), 3.9 (broker 1)". Empty if no broker reported its version.
+    """The version that all reporting brokers use, such as "3.9"; if they differ, each version with its brokers, such as
+    "3.8 (brokers 2, 3), 3.9 (broker 1)". A version that a broker does not set is "3.8 by default". Empty if no broker
+    reported its version.
     """
     brokers = [
         broker

@@ -13,7 +13,7 @@ from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 
 DELAY = 5.0
-"""Seconds until the next reconciliation while Git is waited for."""
+"""Seconds until the next reconciliation during a wait for a change in Git."""
 
 
 def wait_for_git(progress: IbpProgress) -> Wait:

@@ -75,14 +75,16 @@ class IbpState(StageState, frozen=True):
 
     @property
     def note(self) -> str:
-        """Message with the version that every broker uses; in KRaft mode, that the field of the document has no
-        effect.
+        """Message with the version that every broker uses; in KRaft mode, a message that the field of the document has
+        no effect.
         """
         return NO_MEANING if self.is_in_kraft else f"every broker uses {IBP} {in_use(self.facts.observation)}"
 
     @property
     def is_due(self) -> bool:
-        """Tell whether a broker does not use the target, a blocker exists, or a pod is outdated."""
+        """Tell whether a broker does not set or use the target, a blocker exists, or a pod is outdated. In KRaft mode:
+        whether a restart is in flight.
+        """
         if self.is_in_kraft:
             return self.work_in_flight is not None
         restarts = self.roll is not None and self.roll.is_active
@@ -237,8 +239,8 @@ def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
 
 
 def demands_of(read_context: ReadContext) -> ReadRequirements:
-    """Readings that are needed: the znodes and the setting of each broker; partitions if brokers are about to be
-    restarted; nothing in KRaft mode.
+    """Readings that are needed: the znodes and the setting of each broker; partitions if people are about to restart
+    brokers, or the plan has to show which topics a consent is for; nothing in KRaft mode.
     """
     observation = read_context.observation
     if observation is None:

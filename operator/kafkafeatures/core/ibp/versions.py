@@ -39,8 +39,8 @@ NEWEST: Mapping[Release, int] = {
 class Version(Struct, frozen=True, eq=False):
     """A version.
 
-    text: as it was written; equal versions may differ in it, such as 3.9 and 3.9-IV0.
-    release: release that brought it. number: its IV number.
+    text: the version as it was written; equal versions may have different texts, such as 3.9 and 3.9-IV0.
+    release: release that brought the version. number: its IV number.
     """
 
     text: str

@@ -1,7 +1,8 @@
-"""Live nodes whose Kafka is too old for a desired level: normal during an upgrade, a halt if it lasts.
+"""Live nodes whose Kafka does not support a desired level, as a rule because it is too old: normal during an upgrade, a
+halt if it lasts.
 
-Pure. Called by `core/levels/stage.py`. `status.nodesBehind` has these nodes and the time since when they are the same;
-when one of them is upgraded, the time begins anew for the others.
+Pure. `status.nodesBehind` has these nodes and the time since when they are the same; when one of them is upgraded, the
+time begins anew for the others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MAX_NODES_TEXT = 1024
 
 
 def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_stamp: Stamp) -> Status:
-    """The status with the live nodes that are too old, and since when they have been the same."""
+    """The status with the live nodes that do not support a level, and since when these nodes have been the same."""
     nodes, previous = _nodes_behind(blockers), status.nodes_behind
     if not nodes:
         return replace(status, nodes_behind=None) if previous is not None else status
@@ -37,8 +38,8 @@ def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_sta
 def halted_by(
     wait: Wait | Stalled, blockers: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
 ) -> Wait | Stalled:
-    """Decision for the blockers: a halt once the same nodes have been too old for longer than `timeout`; until then
-    `wait`, the decision by the other rules.
+    """Decision for the blockers: a halt once the same nodes have not supported a level for longer than `timeout`; until
+    then `wait`, the decision by the other rules.
     """
     previous = status.nodes_behind
     if isinstance(wait, Stalled) or previous is None or previous.nodes != _nodes_behind(blockers):
@@ -53,7 +54,9 @@ def halted_by(
 
 
 def _nodes_behind(blockers: tuple[Blocker, ...]) -> str:
-    """Ids of the live nodes that are too old, as a set in text (`core/facts/node_sets.py`); empty for none."""
+    """Ids of the live nodes that do not support a level, as a set in text (`core/facts/node_sets.py`); empty for
+    none.
+    """
     return set_of(node.id for blocker in blockers if _is_of_old_node(blocker) for node in blocker.nodes)[
         :MAX_NODES_TEXT
     ]

@@ -1,8 +1,7 @@
 """Changes of levels, the order in which they are sent, and how each can be undone.
 
-Pure. Called by the modules of `core/levels/`, by rolls for the levels that follow them, and by `check`. Features that
-depend on metadata.version are downgraded before it and upgraded after it, so that Kafka accepts every state in between;
-kraft.version is changed last and alone.
+Pure. Features that depend on metadata.version are downgraded before it and upgraded after it, so that Kafka accepts
+every state in between; kraft.version is changed last and alone.
 """
 
 from __future__ import annotations
@@ -39,5 +38,7 @@ def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]
 
 
 def may_lose_metadata(change: UpdateFeature) -> bool:
-    """Tell whether the change is a downgrade by which Kafka drops metadata without a check, which no raise restores."""
+    """Tell whether the change is a downgrade by which Kafka drops metadata without a check. No later raise restores
+    this metadata.
+    """
     return change.is_downgrade and undo_of_raise(change.feature, change.to_level, change.from_level) is Undo.LOSSY

@@ -1,7 +1,6 @@
 """Input of the checks of levels: the desired changes, and the cluster.
 
-Made by `core/levels/stage.py` in every reconciliation, and by the commands `check` and `describe`; read by the checks
-of `core/levels/checks.py`. It decides nothing.
+Read by the checks of `core/levels/checks.py`. It decides nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class LevelCheckInput(Struct, frozen=True):
     """Desired changes, and the cluster on which they are checked.
 
     verdict: answer of the active controller to the dry run; None while there is none.
-    consents: those in the document. spent: those that were used already.
+    consents: consents of the document. spent: consents that were used already.
     unknown_features: desired features that no node knows, with their levels.
     cluster_flags: flags with which our commands reach the cluster.
     """

@@ -1,8 +1,7 @@
 """Preflight checks of levels: everything that prevents the desired levels from being finalized now.
 
-Pure. An ordered chain of small checks; `blockers` runs all of them, so that people see every blocker at once. Called by
-`core/levels/stage.py` in every reconciliation, and by the command `check`. A check that lacks a reading yields a
-blocker: missing knowledge never allows a step.
+Pure. An ordered chain of small checks; `blockers` runs all of them, so that people see every blocker at once. A check
+that lacks a reading yields a blocker: missing knowledge never allows a step.
 
 Kafka's own checks are in `FeatureControlManager.java`: they cover every registered node, live or not, and from
 metadata.version 15 (3.7-IV0) on the controllers too. The checks here also cover the nodes that Kafka leaves out:
@@ -19,7 +18,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_of, verb
 from kafkafeatures.core.engine.consents import ConsentState, state_of
-from kafkafeatures.core.engine.remedies import refusal
+from kafkafeatures.core.engine.remedies import refused_texts
 from kafkafeatures.core.facts.observation import (
     Known,
     MetadataMode,
@@ -101,8 +100,8 @@ def quorum_is_known(inputs: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def kraft_version_can_be_raised(inputs: LevelCheckInput) -> Iterator[Blocker]:
-    """Require controllers of Kafka 4.1 or newer for kraft.version 0 -> 1: older ones accept the raise and ignore it. It
-    makes a static quorum dynamic, which is irreversible.
+    """Require controllers of Kafka 4.1 or newer for kraft.version 0 -> 1: older ones accept the raise and ignore it.
+    The raise makes a static quorum dynamic, which is irreversible.
     """
     for change in inputs.changes:
         if change.feature != KRAFT_VERSION:
@@ -261,7 +260,7 @@ def no_node_is_refused(inputs: LevelCheckInput) -> Iterator[Blocker]:
         for node in inputs.observation.nodes:
             if node.state is NodeState.REFUSED:
                 mode = node.runs_in_kraft_mode
-                words = partial(refusal, finalized=inputs.observation.finalized)
+                words = partial(refused_texts, finalized=inputs.observation.finalized)
                 yield about_nodes(BlockerKind.REFUSED_NODE, (node,), words, alike=mode)
 
 

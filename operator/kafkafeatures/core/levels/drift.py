@@ -1,8 +1,7 @@
 """Decision about drift: a level that had been reached was changed outside KafkaFeatures.
 
-Pure. Called by `core/levels/stage.py` and `core/levels/report.py`. The document chooses whether drift is only reported
-or also corrected. It is corrected only a few times within an hour, as two programs might otherwise change the level for
-ever.
+Pure. The document chooses whether drift is only reported or also corrected. A level is corrected only a few times
+within an hour, as two programs might otherwise change it for ever.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ MOST_CORRECTIONS = 2
 
 
 def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
-    """Decision if drift is not corrected; None if it is, or if there is none. `blockers`: all blockers of the stage,
-    for the report.
+    """Decision if there is drift that is not corrected now; None if drift is corrected, if there is none, or if other
+    changes come first. `blockers`: all blockers of the stage, for the report.
     """
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:

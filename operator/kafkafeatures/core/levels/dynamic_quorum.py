@@ -1,10 +1,10 @@
 """Raise of kraft.version from 0 to 1, by which a static quorum becomes dynamic (KIP-853): the addresses of voters that
 it freezes, the settings to change afterwards, and the blockers.
 
-Pure. Called by `core/levels/proposal.py` and `core/levels/checks.py`. With the raise the active controller writes every
-voter into the metadata log, with the addresses with which the voter registered (`KafkaRaftClient.upgradeKRaftVersion`,
-`LeaderState`; observed on 4.4.0). From then on nodes look the voters up there, and an address that no longer resolves
-can be replaced only while a majority still runs. The raise is irreversible, so an approval covers the addresses too.
+Pure. With the raise the active controller writes every voter into the metadata log, with the addresses with which the
+voter registered (`KafkaRaftClient.upgradeKRaftVersion`, `LeaderState`; observed on 4.4.0). From then on nodes look the
+voters up there, and an address that no longer resolves can be replaced only while a majority still runs. The raise is
+irreversible, so an approval covers the addresses too.
 """
 
 from __future__ import annotations

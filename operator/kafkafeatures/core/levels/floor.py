@@ -1,8 +1,8 @@
 """Check before an upgrade of Kafka: the finalized metadata.version must not be below the lowest level that the new
 release supports, or its nodes cannot register.
 
-Pure. Called by `core/levels/checks.py`, if a desired level needs an upgrade, and by `core/roll/held_levels.py`, if the
-new image is known. No node reports the range of the new release beforehand, so it comes from the table of releases.
+Pure. Used for levels that need an upgrade (`core/levels/checks.py`), and before a roll (`core/roll/held_levels.py`). No
+node reports the range of the new release beforehand, so the range comes from the table of releases.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Effect of raising `eligible.leader.replicas.version` (KIP-966) on `min.insync.replicas`: no broker's value may change
 unnoticed.
 
-Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. The pipeline
-(`featurelog`) applies the same rule to a metadata log, which has only the values that were set by requests, and no
-files.
+Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` requires that the values are read. The
+pipeline (`featurelog`) applies the same rule to a metadata log, which has only the values that requests have set, and
+nothing from files.
 
 With the raise the active controller writes the value of its own file as the default of the whole cluster, unless a
 request has set one, and removes the values of single brokers
@@ -50,8 +50,9 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
 
     has_default: a request has set a value for all brokers.
     unread: nodes whose values are needed and not known.
-    new_values: values of which one will apply to all brokers afterwards: the one of the controller that is active then.
-    losing: brokers that may have another value afterwards, each with its present setting.
+    new_values: possible values of all brokers after the raise: the value of the controller that is active then, or the
+        one that a request has set for all.
+    losing: brokers that may have another value after the raise, each with its present setting.
     """
 
     has_default: bool
@@ -94,7 +95,7 @@ def effect_of_raise(
         losing=tuple(
             (node, setting)
             for node, setting in brokers
-            if setting is not None and new_values - {setting.value}  # some value that it may get is another one
+            if setting is not None and new_values - {setting.value}  # a possible new value differs from the present one
         ),
     )
 

@@ -1,9 +1,8 @@
 """Settings without which clients cannot use a level after it was raised. A new one is a row of `PREREQUISITES`.
 
-Pure. Called by `core/levels/proposal.py`, which shows the warnings with the effects of a step, and by
-`core/levels/stage.py`, which has the settings read if a plan has such a change. `check` calls it for both. Kafka raises
-the level in any case, and clients fail only when they first use it, so the outcome is a warning that blocks nothing.
-Values are read from each broker, never assumed from its release.
+Pure. The warnings are shown with the effects of a step in a plan, and by the command `check`. Kafka raises the level in
+any case, and clients fail only when they first use it, so the outcome is a warning that blocks nothing. Values are read
+from each broker, never assumed from its release.
 
 Sources, in the classes of Kafka 4.1.2, 4.2.0, 4.3.1 and 4.4.0: `DefaultAutoTopicCreationManager` (the broker that is
 asked for a coordinator creates the topic, by its own settings), `ShareCoordinatorConfig`, and in `KafkaApis`

@@ -38,11 +38,11 @@ class LevelsProposal(StageProposal, frozen=True):
     finalized: feature to its finalized level; empty if the levels could not be read.
     drifted: changes that restore levels which were reached and then changed outside KafkaFeatures.
     by_stage: changes to be made, one tuple for each stage, in the order in which they are sent. If drift is only
-        reported, drifted levels are left out, unless there are no others.
+        reported, changes of drifted levels are left out, unless there are no other changes.
     unverified: consents to these changes that may have been used before (`core/engine/consents.py`).
     unknown: features that no node supports.
-    voters: voters with their addresses, if the quorum is to become dynamic; None if these are not known, which voids no
-        plan.
+    voters: voters with their addresses, if the quorum is to become dynamic; None if the addresses are not known: then
+        an approved plan stays valid.
     effects: by feature, lines on the effects of its change on this particular cluster.
     """
 

@@ -1,6 +1,6 @@
 """Verification of levels after their changes: the active controller and every live node must report each level.
 
-Pure. Called by `core/levels/stage.py` once no level has to be changed.
+Pure. The last part of the stage: used once no level has to be changed.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def verified_on(observation: Observation, feature: str, level: int) -> tuple[int
 
 
 def _reported_level(node: Node, feature: str) -> int | None:
-    """Level that the node reports; None if it counts for nothing. So it is for a node that did not answer, as a node
-    that is down does not make a cluster unready; and for kraft.version on a broker, as the level that brokers report
-    depends on their release (KAFKA-18979, KAFKA-18602).
+    """Level that the node reports; None if there is none that counts: the node did not answer (a node that is down does
+    not make a cluster unready), or it is a broker that reports kraft.version (what brokers report as kraft.version
+    depends on their release; KAFKA-18979, KAFKA-18602).
     """
     if feature == KRAFT_VERSION and Role.CONTROLLER not in node.roles:
         return None

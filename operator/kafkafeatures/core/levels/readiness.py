@@ -17,6 +17,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.releases import (
+    CONTROLLER_REGISTRATION,
     KRAFT_VERSION_RAISABLE,
     Undo,
     dependencies,
@@ -25,12 +26,11 @@ from kafkafeatures.core.facts.releases import (
     undo_of_raise,
 )
 
-CONTROLLER_REGISTRATION = 15
-"""metadata.version 3.7-IV0: from here on controllers register, and Kafka checks what they support (KIP-919)."""
-
 
 def controllers_are_registered(levels: Mapping[str, int]) -> bool:
-    """Tell whether controllers register at these levels. If not, only their own answers show what they support."""
+    """Tell whether controllers register at these levels, so that Kafka checks what they support. If not, only their own
+    answers show it.
+    """
     return levels.get(METADATA_VERSION, 0) >= CONTROLLER_REGISTRATION
 
 
@@ -40,7 +40,9 @@ def is_dynamic(levels: Mapping[str, int]) -> bool:
 
 
 def unregistered_voters(voters: Collection[int], registered: Collection[int]) -> tuple[int, ...]:
-    """Voters without a registration, which would show what they support, sorted. Kafka does not check all of them."""
+    """Ids of the voters without a registration, sorted. Only a registration shows what a voter supports, and Kafka does
+    not check all voters.
+    """
     return tuple(sorted(set(voters).difference(registered)))
 
 
@@ -65,7 +67,7 @@ def floor_above(feature: str, from_level: int, to_level: int) -> int | None:
 
 
 def undo_of_downgrade(feature: str, from_level: int, to_level: int) -> Undo:
-    """Loss by a downgrade, which is the same as by undoing the opposite raise; SAFE for a change that is none."""
+    """Loss by a downgrade, the same as by undoing the opposite raise; SAFE for a change that is no downgrade."""
     return undo_of_raise(feature, to_level, from_level) if to_level < from_level else Undo.SAFE
 
 

@@ -275,8 +275,8 @@ class Levels:
         return any(desired_levels.get(feature) != level for feature, level in targets.items())
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
-        """Settings to be read: those that a raise would change unnoticed, those that it requires, and those of a quorum
-        that was made dynamic.
+        """Settings to be read: settings that a raise would change unnoticed, settings that it requires, and, if the
+        document names a kraft.version above 0, the settings of nodes that name the voters.
 
         Before the levels are read, those of the last status are used, so that nodes need not be read a second time.
         """

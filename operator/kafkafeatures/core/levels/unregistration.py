@@ -3,8 +3,8 @@ objection, with advice.
 
 Pure. Called by the command `unregister` before it asks a person, and again before it acts. A broker is judged by its
 own registration and address, even if another process has its id. The checks are needed because Kafka 4.4 itself refuses
-to unregister only the active controller: it would unregister a voter, or a controller that runs, and then raise levels
-without regard to that node until it registers anew. A value that could not be read is an objection.
+nothing but to unregister the active controller: it would unregister a voter, or a controller that runs, and then raise
+levels without regard to that node until it registers anew. A value that could not be read is an objection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ the connection, which may be the node.
 """
 
 
-def objection(observation: Observation, controller: int) -> str:
+def controller_objection(observation: Observation, controller: int) -> str:
     """Objection to unregistering a controller. Empty: it is registered, nothing shows that it runs, and Kafka can
     unregister it.
     """
@@ -38,7 +38,7 @@ def objection(observation: Observation, controller: int) -> str:
     return next((reason for check in _CHECKS if (reason := check(observation, node))), "")
 
 
-def not_a_ghost_broker(node: Node) -> str:
+def broker_objection(node: Node) -> str:
     """Objection to unregistering a broker. Empty: it is registered and fenced, and nothing shows that its process runs
     as a broker.
     """
@@ -54,14 +54,14 @@ def not_a_ghost_broker(node: Node) -> str:
     )
 
 
-def _leads(observation: Observation, node: Node) -> str:
+def _leader_objection(observation: Observation, node: Node) -> str:
     active = observation.active_controller
     if isinstance(active, Unknown):
         return f"the active controller is not known: {active.failure}"
     return f"controller {node.id} is the active controller" if active.value == node.id else ""
 
 
-def _votes(observation: Observation, node: Node) -> str:
+def _voter_objection(observation: Observation, node: Node) -> str:
     if isinstance(observation.quorum, Unknown):
         return f"the voters could not be read: {observation.quorum.failure}"
     if not node.is_voter and all(voter.id != node.id for voter in observation.quorum.value.voters):
@@ -72,7 +72,7 @@ def _votes(observation: Observation, node: Node) -> str:
     )
 
 
-def _answers(_: Observation, node: Node) -> str:
+def _answer_objection(_: Observation, node: Node) -> str:
     if isinstance(node.answer, Known):
         return f"controller {node.id} answers at {node.answer.origin}; stop it first"
     if node.answer.failure.kind not in _NOT_RUNNING:
@@ -80,7 +80,7 @@ def _answers(_: Observation, node: Node) -> str:
     return ""
 
 
-def _fetches(_: Observation, node: Node) -> str:
+def _fetch_objection(_: Observation, node: Node) -> str:
     if node.state is NodeState.GHOST:
         return ""
     return (
@@ -89,7 +89,7 @@ def _fetches(_: Observation, node: Node) -> str:
     )
 
 
-def _level(observation: Observation, node: Node) -> str:
+def _level_objection(observation: Observation, node: Node) -> str:
     if isinstance(observation.finalized, Unknown):
         return f"the finalized levels are not known: {observation.finalized.failure}"
     level = observation.finalized.value.get(METADATA_VERSION, 0)
@@ -102,5 +102,11 @@ def _level(observation: Observation, node: Node) -> str:
     )
 
 
-_CHECKS: tuple[Callable[[Observation, Node], str], ...] = (_leads, _votes, _answers, _fetches, _level)
+_CHECKS: tuple[Callable[[Observation, Node], str], ...] = (
+    _leader_objection,
+    _voter_objection,
+    _answer_objection,
+    _fetch_objection,
+    _level_objection,
+)
 """Checks of a controller, in order. Each returns its objection; empty for none."""

@@ -193,7 +193,7 @@ class ChangeInFlight(InFlight, frozen=True):
         fields: dict[str, Any] = {"offset": self.offset} if self.offset >= 0 else {}
         return {**fields, "correctsDrift": True} if self.corrects_drift else fields
 
-    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
+    def settle(self, pair: ObservationPair) -> Result | OpenOutcome:
         """Outcome by two readings in a row.
 
         Without an active controller the outcome stays open: a broker that is cut off still shows old levels. A change
@@ -201,7 +201,7 @@ class ChangeInFlight(InFlight, frozen=True):
         requests that ended in NOT_CONTROLLER, EOF or a time-out were all observed to be applied later. A level that is
         the same as before may have been changed twice: only the metadata log shows whether it was.
         """
-        earlier, latest, age = looks.earlier, looks.later, looks.known_for(self.at)
+        earlier, latest, age = pair.earlier, pair.later, pair.known_for(self.at)
         level = latest.level_of(self.step.feature)
         if level is None or latest.no_quorum is not None:
             return OpenOutcome(f"no active controller shows its level: {latest.no_quorum or 'it cannot be read'}")
@@ -213,11 +213,11 @@ class ChangeInFlight(InFlight, frozen=True):
         # set it.
         if self.via is Via.BROKER and age < BROKER_KEEPS:
             return OpenOutcome("the broker that it was sent to may still deliver it")
-        if not self.accepted and age < (delay := looks.on_its_way(self.at)):
+        if not self.accepted and age < (delay := pair.on_its_way(self.at)):
             return OpenOutcome(f"another process may still deliver it, until {format_span(delay)} after this one began")
-        if looks.unjudged.reason:
-            reason = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.reason}"
-            return OpenOutcome(reason, looks.unjudged.rights)
+        if pair.unjudged.reason:
+            reason = f"the active controller has to answer a dry run (validateOnly) before: {pair.unjudged.reason}"
+            return OpenOutcome(reason, pair.unjudged.rights)
         # An accepted change needs two readings too: a controller's answer may be older than what it has just written.
         if level != self.step.from_level or self.accepted:
             return Result.SUPERSEDED

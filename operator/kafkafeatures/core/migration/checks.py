@@ -193,8 +193,8 @@ def consents_used(inputs: EdgeCheckInput) -> frozenset[str]:
 
 def both_hold_the_same(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """ZooKeeper and the metadata log hold the same metadata, which is not certain, as Kafka never repeats a write to
-    ZooKeeper that failed (`core/migration/equality.py`). They are compared before brokers leave ZooKeeper mode, before
-    a migration is finalized, and before it is rolled back, until the first node of the way is restarted.
+    ZooKeeper that failed (`core/migration/equality.py`). They are compared while brokers leave ZooKeeper mode or
+    return to it, before a migration is finalized, and before the quorum is stopped.
     """
     if not inputs.closes or not needs_comparison(inputs.progress):
         return

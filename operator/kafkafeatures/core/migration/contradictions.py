@@ -2,8 +2,8 @@
 itself and that must be corrected before a migration continues.
 
 Pure. `position_of` reports the first row of `CONTRADICTIONS` that holds; if none holds, it looks the position up in
-`ROWS` of `core/migration/positions.py`. Each row names its nodes or its znode, and always a remedy. Sources: tests with
-real nodes, `KRaftMigrationDriver` and `KafkaZkClient` of Kafka 3.9.
+`ROWS` of `core/migration/positions.py`. Each row names its subject and a remedy. Sources: tests with real nodes,
+`KRaftMigrationDriver` and `KafkaZkClient` of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def in_kraft(evidence: MigrationEvidence) -> tuple[int, ...]:
 
 
 def unflagged_beside_zookeeper(evidence: MigrationEvidence) -> tuple[int, ...]:
-    """Controllers without the flag while brokers are in ZooKeeper mode, which may lose their metadata by it; else
-    none.
+    """Controllers without the flag while brokers are in ZooKeeper mode; else none. If such a controller becomes active,
+    the brokers may lose metadata.
     """
     return evidence.unflagged if in_zookeeper(evidence) else ()
 
@@ -73,7 +73,7 @@ def of_two_roles(evidence: MigrationEvidence) -> tuple[int, ...]:
 
 
 def all_plain(evidence: MigrationEvidence) -> tuple[int, ...]:
-    """Brokers in ZooKeeper mode that do not follow the quorum, if no known broker follows it; else none."""
+    """Brokers in ZooKeeper mode that do not follow the quorum, if all brokers with a known mode are such; else none."""
     return (
         plain(evidence)
         if {mode for mode in evidence.brokers.values() if mode is not None} == {BrokerMode.PLAIN}

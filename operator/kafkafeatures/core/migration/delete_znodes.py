@@ -198,17 +198,18 @@ class DeletionInFlight(InFlight, frozen=True):
 
     step: DeleteZnodes
 
-    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
+    def settle(self, pair: ObservationPair) -> Result | OpenOutcome:
         """Outcome, by the znodes that exist now.
 
-        A transaction is carried out as a whole. So it was not carried out while one of its znodes still exists, and it
-        can no longer be once another of its znodes is gone or `/controller_epoch` was written. Otherwise it may still
-        be on its way, even after our session has ended: a server that was halted may pass it on until the other servers
-        have expired the session.
+        A transaction is carried out as a whole. So it was not carried out while one of its znodes still exists. It can
+        no longer be carried out once another of its znodes is gone, or `/controller_epoch` was written. Otherwise it
+        may still be on its way, even after our session has ended: a server that was halted may pass it on until the
+        other servers have expired the session.
 
-        If all its znodes are gone, but the epoch is lower than it would have set, another client deleted them.
+        If all its znodes are gone, but the epoch is lower than the transaction would have set it, another client
+        deleted them.
         """
-        previous, current = (_left(self.step, observation) for observation in (looks.earlier, looks.later))
+        previous, current = (_left(self.step, observation) for observation in (pair.earlier, pair.later))
         if isinstance(current, Failure):
             return OpenOutcome(f"the znodes have to be read: {current}")
         if not current.remaining:
@@ -216,10 +217,10 @@ class DeletionInFlight(InFlight, frozen=True):
             return Result.APPLIED if raised else Result.SUPERSEDED
         if len(current.remaining) < len(self.step.deletes) or current.epoch.version != self.step.epoch.version:
             return Result.NOT_APPLIED
-        if previous != current or looks.earlier is looks.later:
+        if previous != current or pair.earlier is pair.later:
             return OpenOutcome("the znodes have to be read twice")
-        within = max(ON_ITS_WAY, looks.on_its_way(self.at))
-        if looks.known_for(self.at) < within:
+        within = max(ON_ITS_WAY, pair.on_its_way(self.at))
+        if pair.known_for(self.at) < within:
             return OpenOutcome(f"ZooKeeper may still carry it out, until {format_span(within)} after it began")
         return Result.NOT_APPLIED
 
@@ -248,7 +249,7 @@ class DeletionInFlight(InFlight, frozen=True):
 class _Left(Struct, frozen=True):
     """Znodes of a deletion as they are now.
 
-    remaining: paths of the znodes that still exist unchanged.
+    remaining: paths of the znodes that still exist, by their czxid: not deleted and created anew.
     epoch: the present `/controller_epoch`.
     """
 

@@ -1,8 +1,8 @@
 """Ways from one position of a migration to the next, forward and back: a table, and the choice of the next way.
 
-Pure. Called by `core/migration/progress.py` and `cli/migration/settings.py`. No position is skipped. This module has
-only the order of the ways, what is changed in Git on each, which nodes are restarted, and which znodes are deleted; the
-checks before each step are in `core/migration/checks.py`.
+Pure. No way skips a position; `FLAG_BROKERS` leads through Flagging and Copying to Copied. This module has only the
+order of the ways, what is changed in Git on each, which nodes are restarted, and which znodes are deleted; the checks
+before each step are in `core/migration/checks.py`.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Edge(Struct, frozen=True):
 
     def __str__(self) -> str:
         """The way for people: where it leads, and what has to be done on it."""
-        # A way from several positions to one end is named by the first of them; where the ends differ too, all are
-        # named.
+        # A way from several positions to one end is named by the first position; if the ends differ too, all positions
+        # are named.
         ends = tuple(map(self.end_from, self.start))
         leads = f"{self.start[0]} -> {self.end}"
         if len({*ends}) > 1:

@@ -120,7 +120,9 @@ def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
 
 
 def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
-    """Wait until dual write, from which there is a way back, was kept for as long as the document says; then None."""
+    """Wait until dual write, from which there is a way back, was kept for as long as the document says. None once it
+    was kept for so long, and if finalizing is not the next way.
+    """
     remaining = hold_left(wish, dual_write)
     if progress.way is not FINALIZE or not is_in_dual_write(progress) or remaining <= timedelta(0):
         return None

@@ -38,7 +38,9 @@ from kafkafeatures.core.migration.stopped import unproven
 
 
 def needs_comparison(progress: MigrationProgress) -> bool:
-    """Tell whether the next step closes a way back: the first restart of a way, or the stop of the quorum."""
+    """Tell whether the next step of the way may close a way back, so that ZooKeeper and the metadata log are compared
+    before it. Nothing is compared any more once a controller was asked to lose its flag, or dual write is over.
+    """
     return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and is_in_dual_write(progress)
 
 

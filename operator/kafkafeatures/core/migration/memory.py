@@ -16,8 +16,8 @@ from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.core.facts.znodes import StoreComparison
 
 KEPT_FOR = 60.0
-"""Seconds for which end offsets of the metadata log are kept, and after a change for which `/migration` counts as being
-written.
+"""Seconds for which end offsets of the metadata log are kept. For the same time after a change, `/migration` counts as
+being written.
 """
 MOST_ENDS = 64
 """Most end offsets of the metadata log that are kept."""

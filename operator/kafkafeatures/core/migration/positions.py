@@ -1,10 +1,10 @@
 """Positions of a cluster between ZooKeeper and KRaft, and the evidence from which a position is derived: the metadata
 log, the znodes and the nodes together, never a status.
 
-Pure. Called by `core/migration/progress.py` and by reports of a cluster's ensemble; `core/migration/contradictions.py`
-chooses the position. On real nodes, each source alone was misleading: the log says that a migration is under way while
-the controllers do nothing, `/migration` survives a rollback, a file has the flag and no process has read it yet. So a
-position is a row of `ROWS` that all sources fit; if they fit no row, no position is guessed.
+Pure. `core/migration/contradictions.py` chooses the position. On real nodes, each source alone was misleading: the log
+says that a migration is under way while the controllers do nothing, `/migration` survives a rollback, a file has the
+flag and no process has read it yet. So a position is a row of `ROWS` that all sources fit; if they fit no row, no
+position is guessed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kraftlog.image import ZkMigrationState
 
 
 class Position(StrEnum):
-    """Positions in the order of the way forward; the last two are on the way back only. Flag: see `BrokerMode`."""
+    """Positions in the order of the way forward; the last two belong to the way back. Flag: see `BrokerMode`."""
 
     ZOOKEEPER = "ZooKeeper"  # there is no KRaft quorum
     PRE_MIGRATION = "PreMigration"  # a quorum waits; no broker knows of it
@@ -32,7 +32,7 @@ class Position(StrEnum):
     COPYING = "Copying"  # the quorum has taken over, and copies
     COPIED = "Copied"  # copied; some brokers are in ZooKeeper mode, and changes are written to both sides
     DUAL_WRITE = "DualWrite"  # all brokers are in KRaft mode; changes are still written to ZooKeeper
-    FINALIZING = "Finalizing"  # controllers lose the flag, one by one, as requested; or one without it has led
+    FINALIZING = "Finalizing"  # controllers lose the flag, one by one, on request; or a controller without it has led
     FINALIZED = "Finalized"  # KRaft, irreversibly
     NO_CONTROLLER = "NoController"  # the quorum is gone, and ZooKeeper still names one of its controllers
     RELEASED = "Released"  # a broker is the controller again; some brokers have the flag

@@ -1,4 +1,4 @@
-"""Preflight of a migration: all causes of later failures, reported at once, before anything is changed.
+"""Preflight of a migration: known causes of later failures, all reported at once, before anything is changed.
 
 Pure. Called by `core/migration/checks.py`. `findings` runs all checks of a table in order, so no blocker hides another.
 The checks run on the way to PreMigration, for brokers and ZooKeeper, and again on the way to Copied, when there are

@@ -1,8 +1,8 @@
 """Preflight of nodes: release, id, inter-broker protocol and disks of each node allow a migration.
 
-Pure. Called through the table of `core/migration/preflight.py`; the functions that yield blockers are its checks.
-Rules: `KafkaConfig.validateValues`, `KafkaServer` and `ActivationRecordsGenerator` of Kafka 3.9. A node of this release
-with a wrong setting refuses to start, which without the preflight shows only in the middle of a roll.
+Pure. The table of `core/migration/preflight.py` lists the checks. Rules: `KafkaConfig.validateValues`, `KafkaServer`
+and `ActivationRecordsGenerator` of Kafka 3.9. A node of this release with a wrong setting refuses to start, which
+without the preflight shows only in the middle of a roll.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Progress of a migration: position of the cluster, the way that comes next, and the settings that differ.
 
-Pure. Made by `core/migration/stage.py`, and by `core/migration/read_requirements.py`, in each reconciliation from its
-readings alone, never from a status; all checks of a migration judge it.
+Pure. Made in each reconciliation from its readings. The status gives one fact alone: which controllers were asked to
+lose the flag. It tells dual write from Finalizing.
 """
 
 from __future__ import annotations
@@ -108,13 +108,13 @@ class MigrationProgress(Struct, frozen=True, dict=True):
 
     @property
     def claim(self) -> ControllerClaim | None:
-        """Claim of the active controller in `/controller`; None if the znode is absent, or was not read."""
+        """Claim of the node that `/controller` names; None if the znode is absent, or was not read."""
         claim = self.znodes.controller
         return claim if isinstance(claim, ControllerClaim) else None
 
     @cached_property
     def route(self) -> tuple[Edge, ...]:
-        """All ways from here to the goal, in order."""
+        """Ways from here to the goal, in order; they end earlier if no way leads on."""
         return tuple(_route(self.position, self.desired, self.facts))
 
 

@@ -60,7 +60,7 @@ class MigrationProposal(StageProposal, frozen=True):
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
-        """One stage; none if the cluster is where the document wants it."""
+        """One stage; none if the cluster is where the document wants it, or if its position is not known."""
         if not isinstance(self.progress, MigrationProgress) or not self.progress.route:
             return ()
         start = self.progress.phase

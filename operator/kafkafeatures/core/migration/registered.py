@@ -1,7 +1,7 @@
 """Checks that each broker is registered with the quorum, is live, and has the level with which it can register again.
 
-Pure. Called by `core/migration/checks.py` and `core/migration/takeover.py`. The worst case is a broker that has
-replicas and is registered nowhere: nothing waits for it, and it is not known in which mode it will start again.
+Pure. The worst case is a broker that has replicas and is registered nowhere: Kafka does not wait for it, and it is not
+known in which mode it will start again.
 """
 
 from __future__ import annotations

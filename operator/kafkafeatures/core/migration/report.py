@@ -129,7 +129,9 @@ def _steady(lag: int, previous_lag: int | None) -> int | None:
 
 
 def migration_settled(progress: MigrationProgress | Misplaced | Failure) -> ConditionText:
-    """Condition MigrationSettled: True if no migration is under way."""
+    """Condition MigrationSettled: True once the migration is finalized or rolled back; Unknown if the position of the
+    cluster is not known.
+    """
     if not isinstance(progress, MigrationProgress):
         return "Unknown", Reason.UNKNOWN, str(progress)
     phase = progress.phase

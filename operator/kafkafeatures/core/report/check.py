@@ -26,7 +26,7 @@ from kafkafeatures.core.engine.blockers import (
     title_of,
     verb,
 )
-from kafkafeatures.core.engine.remedies import ghost_remedy, in_its_place, kind_of_replacement, refusal
+from kafkafeatures.core.engine.remedies import ghost_remedy, in_its_place, kind_of_replacement, refused_texts
 from kafkafeatures.core.facts.observation import Node, NodeKey, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.changes import changes_between
@@ -160,7 +160,7 @@ def _away(node: Node, observation: Observation) -> Blocker:
 
     def words(nodes: Nodes) -> tuple[str, str]:
         if node.state is NodeState.REFUSED:
-            return refusal(nodes, observation.finalized)
+            return refused_texts(nodes, observation.finalized)
         is_away, them = f"{title_of(nodes)} {verb(nodes, 'is', 'are')}", verb(nodes, "it", "them")
         if node.state is NodeState.FENCED:
             causes = verb(nodes, "it recovers its log, catches up, or", "they recover their logs, catch up, or")

@@ -214,15 +214,15 @@ class RestartInFlight(InFlight, frozen=True):
         """Since when its node is back, as a tuple of one; empty if it is not."""
         return (self.stable_since,) if self.stable_since is not None else ()
 
-    def followed(self, looks: ObservationPair) -> RestartInFlight:
+    def followed(self, pair: ObservationPair) -> RestartInFlight:
         """This restart with its three times brought up to date by the later reading."""
-        phase = self.step.state_in(looks.later, looks.replication).phase
-        may_be_unsent = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(looks.later)
+        phase = self.step.state_in(pair.later, pair.replication).phase
+        may_be_unsent = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(pair.later)
         # A phase that is not known does not show that the node has begun to stop, and takes no earlier time back.
-        stopping = self.stopping_since if phase is ReturnPhase.UNKNOWN else self.stopping_since or looks.at
+        stopping = self.stopping_since if phase is ReturnPhase.UNKNOWN else self.stopping_since or pair.at
         updated = replace(
             self,
-            stable_since=_counted_from(self.stable_since, looks) if phase is ReturnPhase.BACK else None,
+            stable_since=_counted_from(self.stable_since, pair) if phase is ReturnPhase.BACK else None,
             unwanted_since=self.unwanted_since if may_be_unsent else None,
             stopping_since=None if phase is ReturnPhase.REQUESTED else stopping,
         )
@@ -232,17 +232,17 @@ class RestartInFlight(InFlight, frozen=True):
         """This restart after a reconciliation that repeats its eviction (`repeats`), or does not."""
         return self.remembering(replace(self, unwanted_since=None if repeats else self.unwanted_since or at))
 
-    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
+    def settle(self, pair: ObservationPair) -> Result | OpenOutcome:
         """Return the outcome by the later reading: the restart is over once its node has been back for `stableFor`.
         Times count from when this process first read them, so that neither a clock that was set nor a time in which no
         operator ran can end a wait early.
         """
-        observation = looks.later
-        if self.stable_since is not None and looks.known_for(self.stable_since) >= looks.stable_for:
+        observation = pair.later
+        if self.stable_since is not None and pair.known_for(self.stable_since) >= pair.stable_for:
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
-        unwanted = self.unwanted_since is not None and looks.known_for(self.unwanted_since) > WITHDRAWN_AFTER
+        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > WITHDRAWN_AFTER
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
@@ -294,12 +294,12 @@ class RestartInFlight(InFlight, frozen=True):
         return f"restart of {self.step}, begun {ago(self.at)} ago; {outcome}"
 
 
-def _counted_from(since: Stamp | None, looks: ObservationPair) -> Stamp:
+def _counted_from(since: Stamp | None, pair: ObservationPair) -> Stamp:
     """The stamp from which this process counts: `since`, if this process has run since then, else the present time, so
     that the status shows what is really counted.
     """
-    if since is None or looks.age_of(since) - looks.known_for(since) > ROUNDED:
-        return looks.at
+    if since is None or pair.age_of(since) - pair.known_for(since) > ROUNDED:
+        return pair.at
     return since
 
 

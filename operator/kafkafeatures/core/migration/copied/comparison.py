@@ -121,8 +121,8 @@ class Comparison:
                 self.entries(path, {})
 
     def moved_in(self, later: Expected) -> frozenset[str]:
-        """Paths of the units that differ, but whose entries in the metadata log have changed since: they count
-        later.
+        """Paths of the units that differ, but whose entries in the metadata log have changed since: a later round
+        judges them.
         """
         return frozenset(unit for unit in self.differing if self._expected.unit(unit) != later.unit(unit))
 

@@ -62,7 +62,9 @@ class Flag(StrEnum):
 
 
 IN_SYNC = ", in sync "
-"""Text in a `Placed` that separates the replicas from leader and replicas in sync, which change with each restart."""
+"""Text in the string of a `Placed` between the replicas, and leader and replicas in sync. What follows it changes with
+each restart.
+"""
 
 
 class Placed(Struct, frozen=True):

@@ -153,6 +153,23 @@ def test_samples_that_prometheus_dropped_make_a_gap() -> None:
     assert "exposed 10 samples, of which Prometheus has 9: what was dropped" in problems(dropping(broker))
 
 
+@pytest.mark.parametrize("count", ["NaN", "+Inf"])
+def test_a_count_that_is_no_number_of_samples_makes_a_gap(count: str) -> None:
+    class CountsWrongly(FakePrometheus):
+        def __call__(self, path: str, form: bytes) -> HttpAnswer:
+            answer = super().__call__(path, form)
+            if b"count%28last_over_time" not in form:
+                return answer
+            document = json.loads(answer.body)
+            for series in document["data"]["result"]:
+                series["value"][1] = count
+            return replace(answer, body=json.dumps(document).encode())
+
+    evidence = evidence_of(CountsWrongly(targets()))
+    assert evidence.scrapes == ()
+    assert f"of which Prometheus has {float(count):.0f}: what was dropped" in evidence.problems[0]
+
+
 def test_without_the_number_of_samples_nothing_shows_that_none_was_dropped() -> None:
     class WithoutNumber(FakePrometheus):
         def __call__(self, path: str, form: bytes):  # type: ignore[no-untyped-def]  # as the class has it

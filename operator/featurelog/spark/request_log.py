@@ -30,7 +30,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from featurelog.parts import FAILFAST, PERMISSIVE, DamagedInputError
 from featurelog.spark import archive
-from featurelog.spark.source import checked
+from featurelog.spark.source import options_of
 
 NAME = "kafka_request_log"
 PIECE = 128 * 1024 * 1024
@@ -87,8 +87,7 @@ class RequestLogReader(DataSourceReader):
     """Plans in the driver, reads in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        lowered, self._path, self._mode = checked(NAME, options)
-        self._piece = int(lowered.get("piece", PIECE))
+        self._given = options_of(NAME, options, ("mode", "piece"))
 
     def partitions(self) -> list[InputPartition]:
         """A partition for each small file, or for each range of a large one."""
@@ -96,7 +95,7 @@ class RequestLogReader(DataSourceReader):
         from featurelog.clients.log_rows import ranges
 
         # Spark needs at least one partition: an empty one, if there are no files.
-        parts = [InputPartition(tuple(part)) for part in ranges(self._path, self._piece)]
+        parts = [InputPartition(tuple(part)) for part in ranges(self._given.path, self._given.piece or PIECE)]
         return parts or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -107,10 +106,10 @@ class RequestLogReader(DataSourceReader):
 
         part, rows = LogRange(*partition.value), []
         for row in rows_of(part):
-            if row.get("requests") is None and self._mode == FAILFAST:
+            if row.get("requests") is None and self._given.mode == FAILFAST:
                 problem = row.get("reason") or f"{row['rejected']} lines of requests cannot be parsed"
                 raise DamagedInputError(f"{part.where}: {problem}; mode is {FAILFAST}")
-            if row.get("requests") is not None or self._mode == PERMISSIVE:
+            if row.get("requests") is not None or self._given.mode == PERMISSIVE:
                 rows.append(row)
             if len(rows) == _ROWS:
                 yield pa.RecordBatch.from_pylist(rows, _COLUMNS)

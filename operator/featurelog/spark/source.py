@@ -13,8 +13,8 @@ written, and there is no ledger: each query reads all files that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -63,20 +63,37 @@ Condition = tuple[str, str, Any]
 
 
 class OptionError(Exception):
-    """The option `path` is missing, or the mode is invalid."""
+    """An unknown option, an invalid value, or no path."""
 
 
-def checked(source: str, options: Mapping[str, str]) -> tuple[dict[str, str], str, str]:
-    """The options of a data source by their names in lower case, and of these the path and the mode. Raises
-    OptionError.
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a data source. path: of the inputs. mode: one of `MODES`. piece: bytes; None: it was not given.
+    redact: leave out secrets.
     """
-    lowered = {name.lower(): value for name, value in options.items()}
+
+    path: str
+    mode: str = PERMISSIVE
+    piece: int | None = None
+    redact: bool = True
+
+
+def options_of(source: str, given: Mapping[str, str], names: Sequence[str]) -> Options:
+    """The options of a read. names: of the options that the data source has, beside the path. Raises OptionError."""
+    lowered = {name.lower(): value for name, value in given.items()}
+    for name in sorted(lowered.keys() - {"path", *names}):
+        raise OptionError(f"{source}: unknown option {name!r}; expected one of {', '.join(names)}")
     path, mode = lowered.get("path", ""), lowered.get("mode", PERMISSIVE).upper()
+    piece, redact = lowered.get("piece"), lowered.get("redact", "true").lower()
     if not path:
         raise OptionError(f"{source}: option path is missing: .load(PATH)")
     if mode not in MODES:
         raise OptionError(f"{source}: invalid mode {mode!r}; expected one of {', '.join(MODES)}")
-    return lowered, path, mode
+    if piece is not None and (not piece.isdecimal() or int(piece) == 0):
+        raise OptionError(f"{source}: invalid piece {piece!r}; expected a number of bytes")
+    if redact not in ("true", "false"):
+        raise OptionError(f"{source}: invalid redact {redact!r}; expected true or false")
+    return Options(path, mode, None if piece is None else int(piece), redact == "true")
 
 
 class KafkaMetadata(DataSource):
@@ -110,9 +127,7 @@ class Reader(DataSourceReader):
     """Plans in the driver, reads in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        lowered, self._path, self._mode = checked(NAME, options)
-        self._redact = lowered.get("redact", "true").lower() != "false"
-        self._piece = int(lowered["piece"]) if "piece" in lowered else None
+        self._given = options_of(NAME, options, ("mode", "redact", "piece"))
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
@@ -124,7 +139,7 @@ class Reader(DataSourceReader):
 
     def _partition_values(self) -> Iterator[tuple[Task, int, int]]:
         """For each partition: (task for the whole file, number of the span in it, bytes of a span)."""
-        root = Root.of(self._path)
+        root = Root.of(self._given.path)
         for log in root.nodes():
             segments = [file.name for file in log.files if not file.is_snapshot]
             for file in log.files:
@@ -134,10 +149,10 @@ class Reader(DataSourceReader):
                 version = open_range(root.uri, file.path, 0, file.size, file.name).version
                 task = Task(
                     uri=root.uri, path=file.path, cluster=log.cluster, node=log.node, file=file.name, fingerprint="",
-                    lead=0, start=0, end=file.size, is_open=file.name in segments[-1:], mode=self._mode,
-                    redact=self._redact, version=version,
+                    lead=0, start=0, end=file.size, is_open=file.name in segments[-1:], mode=self._given.mode,
+                    redact=self._given.redact, version=version,
                 )  # fmt: skip
-                piece = self._piece or max(cuts.PIECE, -(-file.size // MOST_RANGES))
+                piece = self._given.piece or max(cuts.PIECE, -(-file.size // MOST_RANGES))
                 for number in range(max(1, len(cuts.spans(0, file.size, piece)))):
                     yield task, number, piece
 

@@ -369,6 +369,6 @@ def _refuse_incomplete(api: PrometheusApi, process: _Process, scrape: _WholeScra
     )
     if stored != scrape.exposed:
         raise ScrapeRefused(
-            f"exposed {counted(round(scrape.exposed), 'sample')}, of which Prometheus has {round(stored)}: what was "
+            f"exposed {counted(round(scrape.exposed), 'sample')}, of which Prometheus has {stored:.0f}: what was "
             "dropped (metric_relabel_configs, remote write, limits) may be the counter of an old client"
         )

@@ -91,9 +91,18 @@ def test_other_files_and_folders_that_are_not_those_of_brokers_have_no_partition
     assert list(reader.read(InputPartition(None))) == []
 
 
-@pytest.mark.parametrize("options", [{}, {"path": "x", "mode": "lenient"}])
-def test_a_missing_path_and_an_unknown_mode_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match="kafka_request_log: "):
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "option path is missing"),
+        ({"path": "x", "Mode": "lenient"}, "invalid mode 'LENIENT'"),
+        ({"path": "x", "piece": "16 MiB"}, "invalid piece '16 MiB'"),
+        ({"path": "x", "peice": "16"}, "unknown option 'peice'; expected one of mode, piece"),
+    ],
+    ids=["no path", "mode", "piece", "unknown option"],
+)
+def test_a_missing_path_and_unknown_or_invalid_options_are_refused(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(OptionError, match=f"^kafka_request_log: {reason}"):
         RequestLogReader(options)
 
 

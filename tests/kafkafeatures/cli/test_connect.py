@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,17 @@ def test_bootstrap_servers_of_the_properties_are_used_without_a_flag(tmp_path: P
     assert settings_from_flags(with_flag).bootstrap_servers == ()
     file.write_text("bootstrap.controllers=c1:9093\n")
     assert [str(one) for one in settings_from_flags(parsed("--config", str(file))).bootstrap_controllers] == ["c1:9093"]
+
+
+def test_flags_to_copy_reach_controllers_of_another_listener_and_slow_nodes() -> None:
+    words = ["--bootstrap-server", "b1:9092", "--config", "brokers"]
+    more = ["--controller-config", "of controllers", "--request-timeout", "60"]
+    shown = flags_of(parsed(*words, *more))
+    assert (
+        shown == "--bootstrap-server b1:9092 --config brokers --controller-config 'of controllers' --request-timeout 60"
+    )
+    assert vars(parsed(*shlex.split(shown))) == vars(parsed(*words, *more))
+    assert flags_of(parsed(*words, "--controller-config", "brokers")) == " ".join(words)  # the same file
 
 
 def test_the_error_without_an_address_names_the_flags_and_the_property(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -137,9 +138,15 @@ def flags_of(arguments: argparse.Namespace) -> str:
     """The flags of this connection as text, for commands that users are shown to copy."""
     from kafkafeatures.core.engine.remedies import cluster_flags
 
-    return cluster_flags(
+    flags = cluster_flags(
         arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
     )
+    more = []
+    if arguments.controller_config not in (None, arguments.config):
+        more += ["--controller-config", str(arguments.controller_config)]
+    if arguments.request_timeout != DEFAULT_TIMEOUT:
+        more += ["--request-timeout", f"{arguments.request_timeout:g}"]
+    return f"{flags} {shlex.join(more)}".strip()
 
 
 def failed(failure: Failure) -> CommandFailed:
@@ -201,7 +208,8 @@ async def look(
         observation = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
         if not settings_of_zookeeper_mode or not observation.in_zookeeper_mode:
             return observation
-        return observe(*await cluster.read(settings=settings_of_zookeeper_mode), zookeeper=znodes)
+        names = settings_of_nodes | settings_of_zookeeper_mode
+        return observe(*await cluster.read(partitions=partitions, settings=names), zookeeper=znodes)
 
 
 def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:

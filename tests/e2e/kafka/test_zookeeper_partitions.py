@@ -1,7 +1,8 @@
-"""Partitions of a real cluster on its way from ZooKeeper: those of what is controller now, against Kafka's own tool.
+"""Partitions of a real cluster while it migrates from ZooKeeper, as the operator reads them, compared with Kafka's own
+tool.
 
-One cluster lives through everything in this file, in the order of the tests: three brokers in ZooKeeper mode, then with
-a quorum that waits, then in dual write.
+All tests share one cluster, which goes on in their order: three brokers in ZooKeeper mode, then beside them a quorum
+that waits for them (pre-migration), then dual write.
 """
 
 from __future__ import annotations
@@ -45,20 +46,21 @@ from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 QUICK = {"zookeeper.session.timeout.ms": "3000", "controlled.shutdown.enable": "false"}
-"""A broker that was killed is missed after seconds, and one that is stopped hands nothing over."""
+"""The session of a killed broker ends after 3 s, and a broker that is stopped does not hand over its leaders."""
 TOPICS: dict[str, dict[str, Any]] = {
     "orders": {"assignments": {at: [at % 3 + 1, (at + 1) % 3 + 1, (at + 2) % 3 + 1] for at in range(6)}},
     "payments": {"assignments": {0: [1, 2, 3], 1: [3, 2, 1]}, "configs": {"min.insync.replicas": "2"}},
     "alone": {"assignments": {0: [1], 1: [2], 2: [3]}},
 }
+"""Eight partitions with three replicas each, and three with a single replica, one on each broker."""
 ROW = re.compile(r"^\tTopic: (\S+)\tPartition: (\d+)\tLeader: (\S+)\tReplicas: (\S*)\tIsr: (\S*)(.*)$", re.MULTILINE)
 
 Rows = dict[tuple[str, int], tuple[int, tuple[int, ...], frozenset[int], frozenset[int], frozenset[int]]]
-"""Leader, replicas, those in sync, those that come and those that go."""
+"""By topic and partition: leader (-1: none), replicas, and those that are in sync, being added and being removed."""
 
 
 class Demanding(Levels):
-    """A stage that needs partitions in each look, with the znodes or without."""
+    """A stage that requires partitions in each reading of the cluster, with the znodes or without."""
 
     def __init__(self, *, znodes: bool) -> None:
         self._znodes = znodes
@@ -68,7 +70,7 @@ class Demanding(Levels):
 
 
 class Rig:
-    """`client`: of the ensemble, which may write. `stopped`: the broker that is away."""
+    """The cluster. `client`: a client of the ensemble that may write. `stopped`: the broker that is away; 0: none."""
 
     def __init__(self, cluster: MigratingCluster, client: KazooClient) -> None:
         self.cluster, self.client, self.stopped = cluster, client, 0
@@ -79,15 +81,17 @@ class Rig:
         return -1 if claim is None else int(claim["brokerid"])
 
     def is_copied(self) -> bool:
-        """By the znodes, and with each replica in sync by Kafka's tool."""
+        """True if a znode says that the metadata was copied, and Kafka's tool shows every replica in sync."""
         if json.loads(self.client.get("/kafka/migration")[0])["kraft_metadata_offset"] > 0:
             with suppress(subprocess.SubprocessError):
                 rows = self.described().values()
                 return all(set(replicas) - adding <= in_sync for _, replicas, in_sync, adding, _ in rows)
         return False
 
-    def looked(self, *, moves: bool = False) -> tuple[Observation, Observation]:
-        """A look, and the one right before a restart. `moves`: `/controller` does, in each of them."""
+    def observations(self, *, moves: bool = False) -> tuple[Observation, Observation]:
+        """The observation of a reconciliation, and that right before a restart. `moves`: a broker is elected controller
+        anew while each of them is made.
+        """
         servers, controllers = self.cluster.bootstrap_servers, self.cluster.bootstrap_controllers
 
         async def both() -> tuple[Observation, Observation]:
@@ -105,7 +109,7 @@ class Rig:
         return asyncio.run(both())
 
     async def _moving(self, read: Callable[..., Awaitable[Any]], **options: Any) -> Any:
-        """What was read, with another controller, or the same one elected anew, by the time it was."""
+        """Read, then have a controller elected, be it another broker or the same one, and only then return."""
         readings = await read(**options)
         before = self.client.get("/kafka/controller")[1].czxid
         await asyncio.to_thread(self.client.delete, "/kafka/controller")
@@ -186,11 +190,13 @@ def _lists(cluster: MigratingCluster, id_: int) -> bool:
 
 
 def settled(rig: Rig, holds: Callable[[Observation], bool]) -> Observation:
-    """A look at the cluster once this holds; both looks say what Kafka's tool says."""
+    """Wait until `holds` is true of both observations. Then both must have the same partitions as Kafka's tool shows.
+    Returns the second one.
+    """
     seen: list[Observation] = []
 
     def is_so() -> bool:
-        seen[:] = rig.looked()
+        seen[:] = rig.observations()
         return all(holds(one) for one in seen)
 
     try:
@@ -216,7 +222,9 @@ def _shown(seen: Observation) -> str:
 
 
 def is_away(rig: Rig) -> Callable[[Observation], bool]:
-    """Whether the broker that was killed is in sync only where it was the last one."""
+    """A condition: the killed broker is out of sync, except in partitions without a leader, where it was the last
+    replica in sync.
+    """
 
     def holds(seen: Observation) -> bool:
         if isinstance(seen.partitions, Unknown):
@@ -232,7 +240,7 @@ def unknown(seen: Observation) -> Failure:
 
 
 def test_partitions_in_zookeeper_mode_come_from_the_broker_that_is_controller(rig: Rig) -> None:
-    """With a broker killed, and a replica that is to come to it: that move cannot end."""
+    """One broker is killed, and a partition is being reassigned to it, which cannot end meanwhile."""
     cluster, controller = rig.cluster, rig.controller()
     rig.stopped = next(id_ for id_ in cluster.brokers if id_ != controller)
     admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{cluster.ports[controller]}")
@@ -247,24 +255,26 @@ def test_partitions_in_zookeeper_mode_come_from_the_broker_that_is_controller(ri
 
     found = read(settled(rig, is_away(rig)))
     assert found.claim is not None
-    assert (found.claim.node_id, found.claim.is_kraft, found.offset) == (controller, False, -1)
+    assert (found.claim.node_id, found.claim.is_kraft, found.offset) == (controller, False, -1)  # -1: not from the log
     assert found.partitions.min_insync_replicas.topics == {"payments": 2}
     assert found.default_min_insync_replicas == 1
 
     judged = Replication(found)
-    assert len(judged) == 11
+    assert len(judged) == 11  # 6 of orders, 2 of payments, 3 of alone
     assert judged.reassigning() == (1, (f"alone-{controller - 1}",))
     assert judged.offline() == (1, (f"alone-{rig.stopped - 1}",))
-    assert judged.under_replicated()[0] == 8  # those of three replicas
+    assert judged.under_replicated()[0] == 8  # those with three replicas; an offline partition is not counted again
     (third,) = set(cluster.brokers) - {controller, rig.stopped}
     now = judged.judge(frozenset({rig.stopped}), Availability.RESPECT_MIN_ISR)
+    # Payments has two replicas in sync and requires two, so only the broker that is away already may be restarted.
     assert (now.allows(rig.stopped), now.allows(third), now.allows(controller)) == (True, False, False)
 
 
 def test_partitions_are_unknown_where_another_controller_was_elected_meanwhile(rig: Rig) -> None:
-    first, again = rig.looked(moves=True)
+    first, second = rig.observations(moves=True)
     assert unknown(first).message == "the controller changed while they were read"
-    assert unknown(again).kind is FailureKind.STALE  # or of a broker that does not know yet that it was elected
+    # The message of the second one may also be about a broker that does not know yet that it was elected.
+    assert unknown(second).kind is FailureKind.STALE
     settled(rig, is_away(rig))
 
 
@@ -272,7 +282,7 @@ def test_partitions_in_zookeeper_mode_are_unknown_where_zookeeper_is_not_read(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
-    for seen in rig.looked():
+    for seen in rig.observations():
         assert unknown(seen).kind is FailureKind.NOT_ASKED
         assert "name the ensemble" in unknown(seen).remedy
 
@@ -280,12 +290,13 @@ def test_partitions_in_zookeeper_mode_are_unknown_where_zookeeper_is_not_read(
 def test_partitions_do_not_come_from_the_log_in_pre_migration(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.cluster.run(3001, Shape.MIGRATING_CONTROLLER)
     seen = settled(rig, lambda one: is_away(rig)(one) and state(one) is ZkMigrationState.PRE_MIGRATION)
-    assert read(seen).offset == -1
-    for one in rig.looked(moves=True):
+    assert read(seen).offset == -1  # not from the log
+    for one in rig.observations(moves=True):
         assert state(one) is ZkMigrationState.PRE_MIGRATION
         assert unknown(one).kind is FailureKind.STALE
+    # Without the znodes there are no partitions at all, although the log can be read by now.
     monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
-    for one in rig.looked():
+    for one in rig.observations():
         assert state(one) is ZkMigrationState.PRE_MIGRATION
         assert "was not read" in unknown(one).message
 
@@ -296,12 +307,12 @@ def test_partitions_in_dual_write_come_from_the_log(rig: Rig, monkeypatch: pytes
         cluster.run(id_, Shape.FLAGGED_BROKER)
         lists_all(rig, id_)
     try:
-        wait_until("Kafka itself is there", rig.is_copied, 100, step=1)
-    except AssertionError:  # its elections race while brokers restart; a person starts what hangs anew
+        wait_until("Kafka has copied its metadata", rig.is_copied, 100, step=1)
+    except AssertionError:  # Kafka's elections race while brokers restart; a person restarts the nodes that hang
         for id_ in cluster.nodes:
             cluster.kill_and_run(id_)
             lists_all(rig, id_)
-        wait_until("Kafka itself is there", rig.is_copied, 100, step=1)
+        wait_until("Kafka has copied its metadata", rig.is_copied, 100, step=1)
 
     def holds(seen: Observation) -> bool:
         if state(seen) is not ZkMigrationState.MIGRATION or isinstance(seen.partitions, Unknown):
@@ -313,8 +324,9 @@ def test_partitions_in_dual_write_come_from_the_log(rig: Rig, monkeypatch: pytes
     assert found.claim is not None
     assert (found.claim.node_id, found.claim.is_kraft) == (3001, True)
     assert found.partitions.min_insync_replicas.topics == {"payments": 2}
+    # Without the znodes it is not known that the quorum is the controller, so its log does not count.
     monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
-    for one in rig.looked():
+    for one in rig.observations():
         assert "was not read" in unknown(one).message
 
 

@@ -50,7 +50,9 @@ ShownAt = Callable[[int], dict[str, Any]]
 
 
 def away(role: str, node: int, *seconds: int) -> Absence:
-    """A node that was away. `seconds` of its moments: of a broker all five, of a controller that of its registration."""
+    """A node that was away. `seconds`: of a broker those of all five moments, of a controller that of its
+    registration.
+    """
     steps = [Moment(MS + 1000 * at, 10 + at) for at in seconds]
     if len(steps) == 1:
         return Absence(role, node, registered=steps[0])

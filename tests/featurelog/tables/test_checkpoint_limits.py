@@ -79,6 +79,7 @@ def test_no_checkpoint_is_made_in_a_stretch_whose_rolls_are_not_known(monkeypatc
     for until in (26, 29):
         _, row = grow(found, until, saved)
         saved = row["checkpoint"]
+        assert saved is None
 
 
 def test_damage_that_makes_no_rows_just_after_a_checkpoint_does_not_outdate_it() -> None:

@@ -103,7 +103,7 @@ def outputs(tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_run_after_an_hour_more_opens_less_than_half_of_the_parts(outputs: Outputs, history: History) -> None:
-    """It continues from the checkpoint, and opens only the parts behind that."""
+    """The run continues from the checkpoint, and opens only the parts behind that."""
     for number in range(1, 4):
         if number == 2:
             history.roll()

@@ -205,7 +205,7 @@ def test_files_that_are_no_part_of_a_log_are_listed() -> None:
 
 
 def test_no_op_records_that_were_thinned_out_are_no_gap() -> None:
-    """Of the no-op records of an hour only the first and the last one have rows; those between them are no gap."""
+    """Among the no-op records of an hour only the first and the last one have rows; those between them are no gap."""
     data = log([*healthy(), *[no_op()] * 50, leader(3002), *[no_op()] * 50])
     whole = rows_of(segment_name(0), data)
     # offsets 0 to 8: the healthy cluster; 9 and 58, 60 and 109: first and last no-op; 59: the leader

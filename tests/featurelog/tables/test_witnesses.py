@@ -125,8 +125,8 @@ OTHER_COPIES = {
     "votes", [(3001, 3001), (3001, -1), (-1, -1)], ids=["the same vote", "one has no vote", "neither has a vote"]
 )
 def test_two_copies_that_may_be_of_one_node_are_counted_once(later: str, votes: tuple[int, int]) -> None:
-    """Their meta.properties name two nodes, but may have been copied from the wrong node. Replicated records are the
-    same on all nodes, so without a difference both copies may be of one node.
+    """The meta.properties name two nodes, but one may be copied from the wrong node. Replicated records are the same on
+    all nodes, so without a difference both copies may be of one node.
     """
     for pair in ((FILES, OTHER_COPIES[later]), (OTHER_COPIES[later], FILES)):
         found = [copy(name, files, voted=vote) for name, files, vote in zip(("3001", "3002"), pair, votes, strict=True)]

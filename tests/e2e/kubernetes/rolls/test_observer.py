@@ -12,7 +12,7 @@ from tests.e2e.rig.process import wait_until
 
 
 def test_two_brokers_killed_at_once_are_reported(racks: Racks, observer: Observer) -> None:
-    """They are of two racks, so they share partitions. A roll must never do this."""
+    """The two brokers are of two racks, so they share partitions. A roll must never kill two such brokers at once."""
     partitions = racks.partitions(TOPIC)
     pair = partitions[0][:2]
     shared = {f"{TOPIC}-{number}" for number, replicas in partitions.items() if {*pair} <= {*replicas}}

@@ -1,7 +1,6 @@
 """The API versions that releases of Kafka accept, as this version ships them.
 
-Called by `cli/clients/check.py` and `reconcile/client_reading.py`. `core/clients/targets.py` says what the table
-means; `core` itself reads no file.
+`core/clients/targets.py` says what the table means; `core` itself reads no file, so this module does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`make check` in a fresh clone, with an empty home: it passes with what it installs itself, and skips nothing.
 
-What is committed is cloned. Packages come from the index of pip.
+The clone has committed files only. Packages come from the index of pip.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Evidence about clients in a run: what is read, what stays of it, and the verdict."""
+"""Evidence about clients in a run: what is read, what stays of it, and the verdict.
+
+A `Case` has a cluster of brokers 1 and 2, whose scrapes cover the whole window. `TIMES` are six times in each of two
+hours, so a log of `lines(TIMES)` has 12 requests; by default they are of client etl and of `OLD`, a version that Kafka
+4.1 lacks.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +68,7 @@ def test_a_counter_of_a_removed_version_blocks_and_its_client_is_not_known(case:
     scrapes(case.evidence, old=5)
     assert case.run() == "blocked"
     (row,) = rows(case.output, "client_blockers")
+    # Kafka 4.1 needs version 3 of Produce at least.
     assert (row["api"], row["version"], row["min_needed"], row["requests"]) == (*OLD, 3, 5)
     assert (row["client_id"], row["evidence"], row["brokers"]) == (None, "counters", [1])
 
@@ -130,7 +136,7 @@ def test_a_log_that_has_grown_replaces_its_hours(case: Case) -> None:
         place(case.evidence, 1, LOG, lines(TIMES[:count]))
         case.run()
         assert sum(requests(case.output).values()) == count
-    assert len(requests(case.output)) == 2
+    assert len(requests(case.output)) == 2, "one for each hour"
 
 
 def test_rows_of_a_log_that_was_deleted_or_truncated_stay(case: Case) -> None:
@@ -144,6 +150,7 @@ def test_rows_of_a_log_that_was_deleted_or_truncated_stay(case: Case) -> None:
 
 
 def as_reduced(case: Case, log: Path) -> None:
+    """Place the reduced logs of each hour beside the log."""
     with closing(open_log(log)) as stream:
         for hour in read_hours(stream, RequestCounter(str)):
             path = write_hour(case.output.with_name("reduced"), 1, hour, "full")
@@ -160,10 +167,10 @@ COPIES: dict[str, Callable[[Case, Path], object]] = {
 
 
 @pytest.mark.parametrize("name", COPIES)
-@pytest.mark.parametrize("is_late", [False, True])
-def test_a_copy_of_a_log_counts_once(case: Case, name: str, *, is_late: bool) -> None:
+@pytest.mark.parametrize("is_later", [False, True], ids=["in the same run", "in a later run"])
+def test_requests_in_a_log_and_in_a_copy_of_it_count_once(case: Case, name: str, *, is_later: bool) -> None:
     log = place(case.evidence, 1, LOG, lines(TIMES))
-    if is_late:
+    if is_later:
         case.run()
     COPIES[name](case, log)
     case.run()
@@ -174,10 +181,10 @@ def test_the_parts_of_a_log_that_was_rotated_within_an_hour_are_added(case: Case
     place(case.evidence, 1, f"{LOG}.1", lines(TIMES[:3]))
     place(case.evidence, 1, LOG, lines(TIMES[3:6]))
     case.run()
-    assert list(requests(case.output).values()) == [6]
+    assert list(requests(case.output).values()) == [6]  # all of the first hour
     place(case.evidence, 1, LOG, lines(TIMES[3:12]))
     case.run()
-    assert list(requests(case.output).values()) == [6, 6]
+    assert list(requests(case.output).values()) == [6, 6]  # by hour
 
 
 def test_the_same_log_of_two_inputs_counts_once(case: Case, tmp_path: Path) -> None:
@@ -192,7 +199,7 @@ def test_an_hour_with_more_senders_than_memory_has_room_for_keeps_every_version(
 ) -> None:
     monkeypatch.setattr(client_api_usage, "MAX_GROUPS", 4)
     for part in range(3):
-        clients = range(part * 3, part * 3 + 3)
+        clients = range(part * 3, part * 3 + 3)  # nine clients in all, with one request each
         text = b"".join(lines([TIMES[0] + client], client=f"c{client}", version=client % 2) for client in clients)
         place(case.evidence, 1, f"{LOG}.{part}", text)
     for _ in range(2):
@@ -279,7 +286,7 @@ def test_refused_requests_are_counted_by_connection_with_the_clients_that_may_ha
 # --- the command
 
 
-def test_the_command_reads_the_evidence_that_its_configuration_names_and_draws_it_on_the_page_of_the_fleet(
+def test_run_report_and_remove_use_the_evidence_of_the_configuration_and_names_in_pages_are_escaped(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evil = "<img src=x onerror=alert(1)>"
@@ -290,6 +297,7 @@ def test_the_command_reads_the_evidence_that_its_configuration_names_and_draws_i
     config.write_text(f"inputs: [logs]\noutput: out\nspark: {{enabled: false}}\nclients: {clients}\n")
     monkeypatch.setattr(time, "time", lambda: (END + MINUTE) / 1000)
     assert main(["pipeline", "run", "--config", str(config)]) == Exit.DONE
+    # Three scrapes of each of the two brokers, and the request log.
     assert "7 files with evidence about clients" in capsys.readouterr().out
     assert verdict(case.output) == "blocked"
     words = ["pipeline", "report", "--config", str(config), "--release", "4.1", "--html", str(tmp_path / "pages")]
@@ -298,6 +306,7 @@ def test_the_command_reads_the_evidence_that_its_configuration_names_and_draws_i
     assert "<img" not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert all(text in page for text in ("Clients that would break", "Shop", "Produce v2", "Evidence about clients"))
+    # A cluster is removed only after both its metadata logs and its evidence are gone.
     assert main(["pipeline", "remove", "--config", str(config), "--cluster", "orders"]) == Exit.BLOCKED
     shutil.rmtree(case.logs / "orders")
     logs(case.logs, "other")

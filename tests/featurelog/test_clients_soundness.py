@@ -35,13 +35,16 @@ def case(tmp_path: Path) -> Case:
 # --- less evidence
 
 
-def reduced_inputs(case: Case) -> list[tuple[Path, bytes | None]]:
-    """Each file with what it becomes: nothing (removed), a half, or what it was with more behind it."""
+def changed_inputs(case: Case) -> list[tuple[Path, bytes | None]]:
+    """Changes of one file each, as (path, new content; None: the file is removed). A file is removed, is cut to its
+    first half, or has its content twice; and a file of scrapes is copied under a later time.
+    """
     files = sorted(path for folder in (case.evidence, case.logs) for path in folder.rglob("*") if path.is_file())
     whole = {path: path.read_bytes() for path in files}
     changes: list[tuple[Path, bytes | None]] = [(path, None) for path in files]
     changes += [(path, data[: len(data) // 2]) for path, data in whole.items()]
     changes += [(path, data + data) for path, data in whole.items()]
+    # The name of a scrape is its time: a 9 before it makes that a time far in the future.
     changes += [(path.with_name(f"9{path.name}"), data) for path, data in whole.items() if "prom" in path.name]
     return changes
 
@@ -56,9 +59,10 @@ def test_removing_truncating_or_duplicating_a_file_never_makes_a_cluster_ready(
         shutil.rmtree(case.evidence / "orders" / "2")
     place(case.evidence, 1, LOG, lines(TIMES, version=9))
     assert case.run() != "ready"
-    for number, (path, data) in enumerate(reduced_inputs(case)):
+    for number, (path, data) in enumerate(changed_inputs(case)):
         before = path.read_bytes() if path.exists() else None
         path.unlink() if data is None else path.write_bytes(data)
+        # Into the tables of earlier runs and, where the evidence is what changed, also into new tables.
         for output in (case.output, tmp_path / str(number))[: 1 if case.logs in path.parents else 2]:
             run(case.logs, output, [case.evidence])
             assert verdict(output) != "ready", f"{path.name}: {'removed' if data is None else len(data)}"
@@ -94,7 +98,7 @@ def test_an_input_without_any_evidence_is_refused(case: Case) -> None:
 
 
 class Interrupted(BaseException):
-    """The end of a process before an effect."""
+    """Stands for the end of the process just before an effect."""
 
 
 def test_a_run_that_ends_before_any_effect_leaves_the_state_of_before_and_is_completed_by_the_next(
@@ -110,7 +114,7 @@ def test_a_run_that_ends_before_any_effect_leaves_the_state_of_before_and_is_com
     run(case.logs, whole, [case.evidence], before=lambda: points.append(None))
     expected = tables(whole)
     assert expected != before
-    assert len(points) > 8
+    assert len(points) > 8, "a point before each effect"
     for point in range(len(points)):
         output, passed = tmp_path / str(point), [0]
         shutil.copytree(case.output, output)
@@ -122,6 +126,7 @@ def test_a_run_that_ends_before_any_effect_leaves_the_state_of_before_and_is_com
 
         with pytest.raises(Interrupted):
             run(case.logs, output, [case.evidence], before=interrupt)
+        # The last effect is after the commit.
         assert tables(output) == (before if point < len(points) - 1 else expected), f"ended at point {point}"
         run(case.logs, output, [case.evidence])
         assert tables(output) == expected, f"ended at point {point}"

@@ -1,4 +1,4 @@
-"""Commits of a run: workers see the output, every file is looked at before, and of two runs at once one wins."""
+"""Before a run commits: workers must see the output as the run does, and every written file must be there whole."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def test_a_run_ends_with_a_reason_where_workers_do_not_see_the_folder_of_the_out
 
 
 class Losing(OneCore):
-    """An engine whose written files are lost or changed before the run commits them."""
+    """An engine after whose work written files are lost or changed. rows: those with the rows of parts; otherwise those
+    of the tables that are made of them.
+    """
 
     def __init__(self, output: Path, lose: Callable[[Path], object], *, rows: bool) -> None:
         self.output, self.lose, self.rows = output, lose, rows
@@ -58,8 +60,11 @@ def _cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
 
 
-@pytest.mark.parametrize(("lose", "why"), [(Path.unlink, "is not there"), (_cut, "here it has ")])
-def test_a_missing_or_changed_table_file_is_never_committed(
+@pytest.mark.parametrize(
+    ("lose", "why"),
+    [pytest.param(Path.unlink, "is not there", id="missing"), pytest.param(_cut, "here it has ", id="a byte shorter")],
+)
+def test_a_missing_or_shorter_table_file_is_never_committed(
     tmp_path: Path, lose: Callable[[Path], object], why: str
 ) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
@@ -78,7 +83,7 @@ def test_a_run_ends_where_the_rows_of_a_worker_are_missing(tmp_path: Path) -> No
     assert not load(str(tmp_path / "out"))[0].sequence
 
 
-def test_the_test_file_for_workers_is_deleted_after_a_run(tmp_path: Path) -> None:
+def test_the_file_by_which_workers_show_that_they_see_the_output_is_deleted_after_a_run(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     run([tmp_path / "in"], tmp_path / "out")
     assert list((tmp_path / "out").glob(".seen*")) == []

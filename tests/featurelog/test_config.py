@@ -30,7 +30,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert found.spark.conf == {"spark.speculation": "true", "spark.task.cpus": "2"}
 
 
-def test_the_defaults_of_the_configuration_are_permissive_and_redacted(tmp_path: Path) -> None:
+def test_the_defaults_are_mode_permissive_redacted_secrets_and_spark_on_this_machine(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(SHORT)
     found = read(path)
@@ -40,7 +40,7 @@ def test_the_defaults_of_the_configuration_are_permissive_and_redacted(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ("", "expected a mapping of fields: inputs, output, "),
         ("- a", "expected a mapping of fields: inputs, output, "),
@@ -79,12 +79,14 @@ def test_the_defaults_of_the_configuration_are_permissive_and_redacted(tmp_path:
         ("\x00", "invalid YAML: special characters are not allowed"),
     ],
 )
-def test_a_wrong_configuration_is_one_line_that_names_file_and_field(tmp_path: Path, content: str, says: str) -> None:
+def test_a_wrong_configuration_gives_one_line_that_names_the_file_and_what_is_wrong(
+    tmp_path: Path, content: str, message: str
+) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(content)
     with pytest.raises(ConfigError) as error:
         read(path)
-    assert str(error.value).startswith(f"{path}: {says}")
+    assert str(error.value).startswith(f"{path}: {message}")
     assert "\n" not in str(error.value)
 
 
@@ -97,18 +99,18 @@ def test_evidence_about_clients_has_its_own_inputs_releases_window_and_owners(tm
     clients = read(path).clients
     assert clients is not None
     assert (clients.inputs, clients.releases) == ((str(tmp_path / "e"), "s3://b/e"), ("4.1", "4.2"))
-    assert (clients.window_ms, [owner.team for owner in clients.owners]) == (35 * 86_400_000, ["Shop"])
+    assert (clients.window_ms, [owner.team for owner in clients.owners]) == (35 * 86_400_000, ["Shop"])  # the default
     (tmp_path / "o.yaml").write_text("teams: []\n")
     with pytest.raises(ConfigError, match=r"o\.yaml: .*expected owners: "):
         read(path)
 
 
-def test_standard_input_is_a_file_of_the_current_folder(tmp_path: Path) -> None:
+def test_paths_in_a_configuration_from_standard_input_are_relative_to_the_current_folder(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\nfrom featurelog.config import ConfigError, read\n"
         "try: print(read(Path('-')).settings.output)\nexcept ConfigError as error: print(error)"
     )
-    for text, said in (
+    for text, output in (
         ("inputs: [logs]\noutput: t", str(tmp_path / "t")),
         ("inputs: [logs]", "stdin: output: required field"),
     ):
@@ -116,7 +118,7 @@ def test_standard_input_is_a_file_of_the_current_folder(tmp_path: Path) -> None:
             [sys.executable, "-c", code], input=text, cwd=tmp_path, env={**os.environ, "PYTHONPATH": PYTHONPATH},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert ran.stdout.startswith(said)
+        assert ran.stdout.startswith(output)
 
 
 def test_a_missing_configuration_is_named(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def test_an_executor_gets_the_settings_of_spark_from_the_environment(spark_is_th
     found = command(["executor"], EXECUTOR)
     assert found[:5] == ["java", "-Dfirst=a b", "-Dlast=1", "-Xms1024m", "-Xmx1024m"]
     assert found[5:7] == ["-cp", f"/opt/spark/conf:{spark_is_there}/jars/*"]
-    flags = dict(zip(found[8::2], found[9::2], strict=True))
+    flags = dict(zip(found[8::2], found[9::2], strict=True))  # behind the name of the class
+    # Each value is that of a variable; the variables of Java's options are no flags.
     assert set(flags.values()) < set(EXECUTOR.values())
     assert flags["--driver-url"] == EXECUTOR["SPARK_DRIVER_URL"]
     assert flags["--podName"] == "pipeline-exec-1"

@@ -14,7 +14,8 @@ from tests.featurelog.inputs import made_log, ranges
 from tests.kraftlog.build import batch, no_op
 
 
-def hurt(content: bytes, places: list[int]) -> bytes:
+def damaged(content: bytes, places: list[int]) -> bytes:
+    """The content with the bytes at these positions changed; a position behind the end begins again at 0."""
     result = bytearray(content)
     for place in places:
         result[place % len(result)] ^= 0x41
@@ -25,9 +26,9 @@ def hurt(content: bytes, places: list[int]) -> bytes:
 def test_each_span_of_a_file_can_be_surveyed_separately(
     places: list[int], piece: int, cut: int, is_embedded: bool
 ) -> None:
-    """A worker reads its span, and at most the largest batch behind it."""
+    """A worker that sees only its span, and behind it as many bytes as the largest batch has, finds the same ranges."""
     content = made_log() if not is_embedded else batch(0, no_op()) + batch(1, made_log()) + batch(2, no_op()) * 9
-    content = hurt(content, places)
+    content = damaged(content, places)
     content = content[: len(content) - cut]
     with mock.patch.object(cuts, "MAX_BATCH", len(made_log()) + 200):
         wanted = cuts.spans(0, len(content), piece)
@@ -52,19 +53,20 @@ def test_a_file_is_not_cut_at_or_after_batches_out_of_order(behind: bytes) -> No
     begun = batch(0, no_op(), no_op(), epoch=2) + batch(2, no_op(), no_op(), epoch=2)
     rest = batch(4, no_op(), epoch=2) + batch(5, no_op(), epoch=2) + batch(6, no_op(), epoch=2)
     size = len(batch(2, no_op(), no_op()))
-    assert len(ranges(memoryview(begun + rest), size)) == 4
+    assert len(ranges(memoryview(begun + rest), size)) == 4, "without what is between them, it is cut"
     content = begun + behind + rest
     assert ranges(memoryview(content), size) == [(0, size), (size, len(content))]
 
 
-def test_the_search_for_one_range_reads_no_byte_after_the_next_range() -> None:
+def test_the_search_for_one_range_surveys_no_span_after_the_next_one() -> None:
     content = memoryview(made_log(200))
     every = ranges(content, 1000)
     assert len(every) > 5
     for number, found in enumerate(every):
-        with mock.patch.object(cuts, "survey", mock.Mock(wraps=cuts.survey)) as looked:
+        with mock.patch.object(cuts, "survey", mock.Mock(wraps=cuts.survey)) as survey:
             assert cuts.range_in(content, number, 1000) == found
-        assert looked.call_count == min(number + 2, len(every))
+        # One survey for each span up to this one, and one of the next span, if there is one, for the end of the range.
+        assert survey.call_count == min(number + 2, len(every))
 
 
 def test_a_file_is_not_cut_at_bytes_within_a_batch_that_look_like_a_batch() -> None:
@@ -84,17 +86,17 @@ def test_a_file_with_bytes_before_the_first_batch_is_not_cut() -> None:
     assert ranges(memoryview(content), 500) == [(0, len(content))]
 
 
-def test_the_search_for_cuts_reads_a_bounded_number_of_bytes() -> None:
+def test_the_search_for_cuts_ends_at_the_first_span_without_a_batch() -> None:
     content = made_log()
     wanted = cuts.spans(0, len(content), 300)
     taken = []
 
-    def looked() -> Iterator[cuts.Survey | None]:
-        for one in wanted:
-            taken.append(one)
+    def empty_surveys() -> Iterator[cuts.Survey | None]:
+        for span in wanted:
+            taken.append(span)
             yield None
 
-    assert cuts.joined(0, len(content), wanted, looked()) == [(0, len(content))]
+    assert cuts.joined(0, len(content), wanted, empty_surveys()) == [(0, len(content))]
     assert len(taken) == 1
 
 

@@ -242,8 +242,8 @@ def test_maintenance_deletes_old_files_of_no_table_and_keeps_those_of_the_last_r
     assert tables(grown) == before
 
 
-def put_back(output: Path, days: int) -> None:
-    """Make all files this old."""
+def make_old(output: Path, days: int) -> None:
+    """Let all files in the output have been written this many days ago."""
     at = time.time() - days * 86_400
     for path in output.rglob("*"):
         os.utime(path, (at, at))
@@ -254,9 +254,10 @@ def test_the_version_that_runs_names_stays_readable_however_old_it_is_and_howeve
 ) -> None:
     """Delta's own cleanup would delete the log of a version that is 90 days old once a checkpoint is behind it."""
     before = tables(grown)
-    put_back(grown, 90)
+    make_old(grown, 90)
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(25), "orders-id")
     shutil.copytree(grown, tmp_path / "whole")
+    # The last but one point (they begin at 0): all tables have new versions, which no row of `runs` names yet.
     point = points_of([tmp_path / "in"], tmp_path / "whole") - 2
     for _ in range(2):
         assert killed([tmp_path / "in"], grown, point)
@@ -275,7 +276,7 @@ def three_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         put(tmp_path / "in", "orders", "1", SEGMENT, made_log(batches), "orders-id")
         monkeypatch.setattr(delta, "_now", lambda days=days: datetime.now(UTC) - timedelta(days=days))
         run([tmp_path / "in"], output)
-    put_back(output, 90)
+    make_old(output, 90)
     return output
 
 
@@ -289,6 +290,7 @@ def versions_of(output: Path) -> dict[int, dict[str, list[str]]]:
 
 
 def test_maintenance_keeps_every_version_that_was_the_last_one_in_these_days(three_runs: Path) -> None:
+    """Run 1 of 40 days ago was the last one until run 2 of 20 days ago: within 30 days, but not within 10."""
     before = versions_of(three_runs)
     for _ in range(2):  # the first one makes checkpoints, which no longer have entries of files removed long ago
         Output.open(str(three_runs)).maintain(30)
@@ -303,20 +305,20 @@ def test_maintenance_deletes_the_proof_files_of_runs_that_were_killed_days_ago(t
     old, new = three_runs / f"{PROOF}old", three_runs / f"{PROOF}new"
     for path in (old, new):
         path.touch()
-    os.utime(old, (0, 0))
+    os.utime(old, (0, 0))  # of 1970, so older than 365 days too
     assert Output.open(str(three_runs)).maintain(365) == 1
     assert not old.exists()
     assert new.exists()
 
 
-def test_maintenance_that_is_killed_at_any_point_leaves_versions_that_can_be_read(
+def test_maintenance_that_is_killed_leaves_versions_that_can_be_read_and_is_completed_by_the_next(
     three_runs: Path, tmp_path: Path
 ) -> None:
     before, points = versions_of(three_runs), Points()
     shutil.copytree(three_runs, tmp_path / "whole")
     Output.open(str(tmp_path / "whole")).maintain(10, points)
     assert points.count > len(tables(three_runs))
-    for point in range(0, points.count, 5):
+    for point in range(0, points.count, 5):  # every fifth one, to save time
         copy = tmp_path / str(point)
         shutil.copytree(three_runs, copy)
         assert killed_in_maintenance(copy, 10, point), f"not killed at point {point}"

@@ -27,7 +27,9 @@ def moment(ms: int) -> datetime:
 
 
 def nodes_that_cannot(history: History, release: str) -> set[tuple[str, int]]:
-    """The nodes that do not support the levels of a release, by the registrations in the simulated cluster itself."""
+    """The nodes that do not support a level that a change to a release would set, by the registrations in the
+    simulated cluster itself. A downgrade sets features that the release lacks to 0; an upgrade lowers no level.
+    """
     levels, image = bundle(release) or {}, history.image
     now = finalized(image, history.plan.after)
     found = set()
@@ -116,7 +118,7 @@ def test_the_level_that_was_changed_by_hand_is_drifted_and_drift_is_unknown_with
 
 
 def test_the_timeline_has_the_time_and_the_author_of_each_level_of_the_log() -> None:
-    """A log begins with a snapshot, which has the levels of its time, but no times and authors of earlier changes."""
+    """A log begins with a snapshot. It has the levels of its time, but neither time nor author of earlier changes."""
     for name, history in histories().items():
         timeline = of(name)["feature_timeline"]
         snapshot_at = min(row["not_after"] for row in timeline)
@@ -152,12 +154,12 @@ def test_the_fleet_has_no_row_of_data_quality() -> None:
 
 
 def worsen(logs: Path, cluster: str, data: st.DataObject) -> str:
-    """Damage the copies of a cluster in one way. Returns a description of it."""
+    """Damage the copies of a cluster in one way, and describe it. A fault that is not possible there does nothing."""
     paths = sorted(path for path in (logs / cluster).rglob("*") if path.is_file())
     path = data.draw(st.sampled_from(paths))
     node = logs / cluster / path.relative_to(logs / cluster).parts[0]
-    what = data.draw(st.sampled_from(["remove", "cut", "twice", "node twice", "node gone", "snapshots gone"]))
-    match what:
+    fault = data.draw(st.sampled_from(["remove", "cut", "twice", "node twice", "node gone", "snapshots gone"]))
+    match fault:
         case "remove":
             path.unlink()
         case "cut":
@@ -177,27 +179,27 @@ def worsen(logs: Path, cluster: str, data: st.DataObject) -> str:
                 one.unlink()
         case _:
             pass
-    return f"{what} {path.relative_to(logs)}"
+    return f"{fault} {path.relative_to(logs)}"
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_fault_of_copies_makes_a_cluster_ready(
+def test_no_fault_of_copies_makes_a_cluster_ready_that_was_not(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     cluster = data.draw(st.sampled_from([history.plan.name for history in histories().values()]))
     logs = tmp_path_factory.mktemp("worse")
     shutil.copytree(written() / "logs" / cluster, logs / cluster)
     target = Target("release", data.draw(st.sampled_from(RELEASES)))
-    was = next(one.verdict for one in gate(target).clusters if one.name.cluster == cluster)
+    before = next(one.verdict for one in gate(target).clusters if one.name.cluster == cluster)
     done = []
     for _ in range(data.draw(st.integers(1, 4))):
         if not any(path.is_file() for path in (logs / cluster).rglob("*")):
             break
         done.append(worsen(logs, cluster, data))
-        now = {one.verdict for one in gate(target, tables(logs)).clusters}
-        assert was is Verdict.READY or Verdict.READY not in now, done
-        was = Verdict.READY if now == {Verdict.READY} else Verdict.UNKNOWN
+        after = {one.verdict for one in gate(target, tables(logs)).clusters}
+        assert before is Verdict.READY or Verdict.READY not in after, done
+        before = Verdict.READY if after == {Verdict.READY} else Verdict.UNKNOWN
 
 
 def test_a_cluster_copied_under_two_names_is_not_ready(tmp_path: Path) -> None:
@@ -208,15 +210,15 @@ def test_a_cluster_copied_under_two_names_is_not_ready(tmp_path: Path) -> None:
     assert [one.verdict for one in found] == [Verdict.UNKNOWN] * 2
 
 
-@pytest.mark.parametrize("says_whose", [True, False], ids=["with meta.properties", "without meta.properties"])
-def test_one_copy_under_the_names_of_three_voters_is_one_copy(tmp_path: Path, says_whose: bool) -> None:
+@pytest.mark.parametrize("has_properties", [True, False], ids=["with meta.properties", "without meta.properties"])
+def test_one_copy_under_the_names_of_three_voters_is_one_copy(tmp_path: Path, has_properties: bool) -> None:
     plan = history_with(Story.FINALIZED).plan
     name, target = plan.name, Target("release", plan.after.name)
     only = tmp_path / name / "101"
     shutil.copytree(written() / "logs" / name / "101", only)
     for other in ("102", "103"):
         shutil.copytree(only, only.with_name(other))
-    if not says_whose:
+    if not has_properties:
         for path in tmp_path.rglob("meta.properties"):
             path.unlink()
     (one,) = gate(target, tables(tmp_path)).clusters

@@ -94,10 +94,13 @@ UNKNOWN_ROWS = {
         row(watermark_ts=NOW + timedelta(days=1), valid_until=NOW + timedelta(days=2)),
         ["in_the_future"],
     ),
-    "one of three voters was read": (row(copied_nodes=[101]), ["coverage"]),
-    "two of four voters were read": (row(copied_nodes=[101, 102], voters=[101, 102, 103, 104]), ["coverage"]),
+    "one of three voters was read": (row(copies=["101"], copied_nodes=[101]), ["coverage"]),
+    "two of four voters were read": (
+        row(copies=["101", "102"], copied_nodes=[101, 102], voters=[101, 102, 103, 104]),
+        ["coverage"],
+    ),
     "no folder has a node id": (row(copies=["a", "b", "c"], copied_nodes=[]), ["coverage"]),
-    "one voter was read three times": (row(copied_nodes=[101]), ["coverage"]),
+    "one voter was read three times": (row(copied_nodes=[101]), ["coverage"]),  # three folders with copies, one node
     "brokers were read, and no voter": (row(copied_nodes=[1, 2, 3]), ["coverage"]),
     "the only voter was read, and no other node": (row(copied_nodes=[101], voters=[101]), ["coverage"]),
     "the tables have no node ids of the copies": (row(copied_nodes=None), ["coverage"]),
@@ -163,7 +166,9 @@ def test_two_rows_for_one_cluster_make_the_verdict_unknown() -> None:
     ),
     data=st.data(),
 )
-def test_a_missing_duplicate_or_shortened_row_makes_no_cluster_ready(rows: list[dict[str, Any]], data: Any) -> None:
+def test_rows_that_are_removed_older_doubled_or_of_fewer_copies_make_no_cluster_ready(
+    rows: list[dict[str, Any]], data: Any
+) -> None:
     clusters = (ORDERS, PAYMENTS)
     before = {one.name: one.verdict for one in gate_of(*rows, clusters=clusters).clusters}
     changed = list(rows)

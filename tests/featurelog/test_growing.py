@@ -38,7 +38,10 @@ history = pytest.fixture(days)
 
 
 class Outputs:
-    """Tables that are continued from run to run, and such that are made at once."""
+    """The copies of a cluster that grows, and the tables that each run continues.
+
+    `opened` counts the parts whose rows were read to make tables; `first` is that number of the first run.
+    """
 
     def __init__(self, folder: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.history = folder, history
@@ -52,7 +55,7 @@ class Outputs:
         monkeypatch.setattr(RowsOfPart, "__call__", counted)
 
     def copy(self) -> None:
-        """Copy the files that are new or have grown; nothing that Kafka has deleted is removed."""
+        """Copy the files that are new or have changed. Files that Kafka has deleted stay."""
         grown, inputs = self.folder / "grown", self.folder / "in" / "orders"
         write_cluster(grown, self.history, SCALE)
         for path in filter(Path.is_file, grown.rglob("*")):
@@ -69,8 +72,8 @@ class Outputs:
         return sorted(path.name for path in (self.folder / "in" / "orders").iterdir())
 
     def opened_by_a_run(self) -> tuple[int, list[str]]:
-        """How many parts the next run opens to make tables, and why it read everything again. Its tables are compared
-        with those of a run over all.
+        """Run, and compare the tables with those of one run over all files. How many parts the run opened to make
+        tables, and its reasons for reading all records again.
         """
         self.opened = 0
         summary = run([self.folder / "in"], self.folder / "continued", piece=1 << 24)
@@ -83,13 +86,15 @@ class Outputs:
 
 
 def derived(output: Path) -> dict[str, list[str]]:
-    """All rows of the tables that are made of the records. The records may have another NoOp at the end of a run."""
+    """All rows of the tables that are made of the records. The table of the records themselves is left out: a run keeps
+    the last NoOp that it reads, so it depends on where runs ended.
+    """
     return {name: rows for name, rows in tables(output).items() if name in SCHEMAS and name != METADATA_RECORDS}
 
 
 @pytest.fixture
 def outputs(tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> Outputs:
-    """The eight days were read."""
+    """The outputs after a first run over the eight days."""
     outputs = Outputs(tmp_path, history, monkeypatch)
     outputs.copy()
     outputs.first, why = outputs.opened_by_a_run()
@@ -97,7 +102,8 @@ def outputs(tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -
     return outputs
 
 
-def test_an_hour_more_reads_the_parts_behind_the_checkpoint(outputs: Outputs, history: History) -> None:
+def test_a_run_after_an_hour_more_opens_less_than_half_of_the_parts(outputs: Outputs, history: History) -> None:
+    """The run continues from the checkpoint, and opens only the parts behind that."""
     for number in range(1, 4):
         if number == 2:
             history.roll()
@@ -108,7 +114,7 @@ def test_an_hour_more_reads_the_parts_behind_the_checkpoint(outputs: Outputs, hi
         assert not why
 
 
-def test_parts_that_are_merged_are_no_other_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_parts_do_not_make_a_run_read_all_records_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "DAY_MS", DAY_MS * DAYS * 2)  # a single segment
     monkeypatch.setattr(runs, "MOST_PARTS", 2)
     history = days()
@@ -141,7 +147,7 @@ def test_another_file_below_the_checkpoint_makes_the_tables_of_all_records(
     first = min(path for path in outputs.log_of(node).iterdir() if path.suffix == ".log")
     change(first)
     opened, why = outputs.opened_by_a_run()
-    assert opened > outputs.first
+    assert opened > outputs.first  # all parts, and those of the hour since then
     assert why == [f"orders: all records were read again: {node}/{first.name} was replaced"]
 
 
@@ -156,7 +162,7 @@ def _change_a_byte(path: Path) -> None:
 
 
 def _damage_a_name(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b"outdated", b"outd\xf3ted"))
+    path.write_bytes(path.read_bytes().replace(b"outdated", b"outd\xf3ted"))  # a column, no longer UTF-8
 
 
 def _write_other_rows(path: Path) -> None:

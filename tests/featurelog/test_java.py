@@ -9,22 +9,25 @@ import pytest
 from featurelog import java
 
 
-def fake(folder: Path, says: str) -> Path:
+def fake_java(folder: Path, version: str) -> Path:
+    """A JAVA_HOME whose `java` prints this as its version."""
     path = folder / "bin" / "java"
     path.parent.mkdir(parents=True)
-    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.write_text(f"#!/bin/sh\necho '{version}' >&2\n")
     path.chmod(0o755)
     return folder
 
 
-@pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "25" 2025-09-16'])
-def test_a_java_of_a_supported_version_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake(tmp_path, says)))
+@pytest.mark.parametrize("version", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "25" 2025-09-16'])
+def test_a_java_of_a_supported_version_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, version)))
     java.check()
 
 
 @pytest.mark.parametrize(
-    ("says", "why"),
+    ("version", "why"),
     [
         (
             'java version "1.8.0_401"',
@@ -34,10 +37,10 @@ def test_a_java_of_a_supported_version_is_accepted(tmp_path: Path, monkeypatch: 
         ("no idea", "does not say its version; "),
     ],
 )
-def test_an_older_java_is_refused_with_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str
+def test_an_older_java_is_refused_with_its_version_and_one_without_a_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, why: str
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake(tmp_path, says)))
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, version)))
     with pytest.raises(java.JavaError) as error:
         java.check()
     assert f"{tmp_path}/bin/java {why}" in str(error.value)

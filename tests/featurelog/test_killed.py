@@ -15,7 +15,7 @@ from tests.featurelog.killing import killed, points_of
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> list[Path]:
-    """Two places: a cluster with two nodes, and one with damage."""
+    """Two inputs. One has node 1 of orders. The other has its node 2, whose last batch is cut, and a damaged log."""
     put(tmp_path / "a", "orders", "1", SEGMENT, made_log(12), "orders-id")
     put(tmp_path / "b", "orders", "2", SEGMENT, made_log(12)[:-40], "orders-id")
     hurt = bytearray(made_log(12))
@@ -25,6 +25,7 @@ def inputs(tmp_path: Path) -> list[Path]:
 
 
 def grow(inputs: list[Path]) -> None:
+    """Let the logs of orders grow from 12 batches to 20."""
     put(inputs[0], "orders", "1", SEGMENT, made_log(20))
     put(inputs[1], "orders", "2", SEGMENT, made_log(20)[:-40])
 
@@ -61,6 +62,7 @@ def test_an_incremental_run_killed_at_any_point_is_completed_by_the_next_run(
 
 
 def test_a_run_killed_again_and_again_is_completed_by_the_last_run(inputs: list[Path], tmp_path: Path) -> None:
+    """Each one is killed a point later than the one before, and every second one has its inputs in another order."""
     points_of(inputs, tmp_path / "whole")
     point = 0
     while killed(inputs[:: 1 if point % 2 else -1], tmp_path / "out", point):
@@ -71,5 +73,5 @@ def test_a_run_killed_again_and_again_is_completed_by_the_last_run(inputs: list[
 
 
 def committed_files(output: Path) -> dict[str, int]:
-    """The number of files of each table as readers of the newest version of each find them."""
+    """The number of files in the newest version of each table."""
     return {name: len(DeltaTable(output / name).file_uris()) for name in (LEDGER, *tables(output))}

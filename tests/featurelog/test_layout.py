@@ -16,6 +16,9 @@ SNAPSHOT = f"{442:020}-{9:010}.checkpoint"
 
 
 def put(root: Path, cluster: str, node: str, *names: str, properties: str | None = None) -> Path:
+    """Write files of five bytes with these names into the folder of a node's metadata log, which is returned, and
+    meta.properties beside that folder.
+    """
     folder = root / cluster / node / DIRECTORY
     folder.mkdir(parents=True)
     for name in names:
@@ -117,7 +120,7 @@ def test_the_vote_of_a_node_is_read_from_quorum_state(
     assert found.vote == vote
 
 
-def test_a_folder_without_a_metadata_log_is_no_node(tmp_path: Path) -> None:
+def test_a_folder_without_a_metadata_log_is_not_a_node(tmp_path: Path) -> None:
     (tmp_path / "orders" / "lost+found").mkdir(parents=True)
     (tmp_path / "README").write_text("notes")
     assert nodes(tmp_path) == []
@@ -165,18 +168,18 @@ def test_the_id_of_a_node_is_read_from_meta_properties(tmp_path: Path, propertie
 
 
 @pytest.mark.parametrize(
-    ("place", "says"),
+    ("place", "message"),
     [
         ("missing", r"missing: .*; check the path and the rights to read it"),
         ("nothing://of/the/kind", r"nothing://of/the/kind: .*; give a folder, or a URI like s3://bucket/prefix"),
     ],
 )
 def test_the_error_for_inputs_that_cannot_be_listed_is_one_line_with_a_remedy(
-    tmp_path: Path, place: str, says: str
+    tmp_path: Path, place: str, message: str
 ) -> None:
     with pytest.raises(InputsError) as error:
         list(Root.of(place if "://" in place else str(tmp_path / place)).nodes())
-    assert re.search(says, str(error.value))
+    assert re.search(message, str(error.value))
     assert "\n" not in str(error.value)
 
 
@@ -186,7 +189,7 @@ def test_a_relative_path_is_resolved_from_the_current_folder(tmp_path: Path, mon
     assert [one.cluster for one in Root.of(tmp_path.name).nodes()] == ["orders"]
 
 
-def test_a_name_that_is_not_utf_8_is_one_line(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf_8_is_refused_with_a_remedy(tmp_path: Path) -> None:
     os.mkdir(os.fsencode(tmp_path) + b"/orders\xff")
     with pytest.raises(InputsError, match=r"a name is not UTF-8: .*orders.*; rename it"):
         nodes(tmp_path)

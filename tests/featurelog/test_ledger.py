@@ -15,6 +15,7 @@ CONTENT = bytes(range(256)) * 4
 
 
 def stamp(uri: str, path: str, start: int, end: int) -> str:
+    """The digest of a range of a file; no file is opened."""
     assert uri == ""
     return hashlib.sha256(FILES[path][start:end]).hexdigest()
 
@@ -39,25 +40,26 @@ def file(name: str = OPEN, *, size: int = len(CONTENT), modified: int = 1) -> Lo
     return LogFile(name, name, size, modified)
 
 
-def asked(known: Entry, listed: LogFile) -> list[Due]:
-    """The parts of a node's last segment that have to be read, given its entry in the ledger and its listing."""
+def due_of(known: Entry, listed: LogFile) -> list[Due]:
+    """What has to be read of a node's only file, given its entry in the ledger and how the file is listed now."""
     return due(Node("orders", "1", None, files={listed.name: known}), "", log(listed), stamp)
 
 
 def test_a_part_that_may_change_is_read_again_and_earlier_parts_are_kept() -> None:
     first, second = part(0, 500), part(500, 700, is_final=False)
-    (found,) = asked(entry(first, second, size=700), file(modified=2))
+    (found,) = due_of(entry(first, second, size=700), file(modified=2))
+    # The lead is the position of the last batch before the start: here the begin of the last kept part.
     assert (found.kept_parts, found.start, found.lead) == ((first,), 500, 0)
-    (found,) = asked(entry(first, replace(second, is_final=True), size=700), file(modified=2))
+    (found,) = due_of(entry(first, replace(second, is_final=True), size=700), file(modified=2))
     assert (found.start, found.lead) == (700, 500)
 
 
-def test_an_unknown_modification_time_is_never_equal_to_an_earlier_one() -> None:
-    known = entry(part(0, len(CONTENT)), modified=0)
-    assert asked(known, file(modified=0)) == []
-    other = replace(known, fingerprint="another")
-    assert [one.start for one in asked(other, file(modified=0))] == [0]
-    assert asked(replace(other, modified=1), file(modified=1)) == [], "an unchanged time shows that nothing was written"
+def test_the_bytes_of_a_file_are_compared_unless_its_known_modification_time_is_unchanged() -> None:
+    known = entry(part(0, len(CONTENT)), modified=0)  # 0: the time is not known
+    assert due_of(known, file(modified=0)) == [], "the bytes are the same"
+    replaced = replace(known, fingerprint="another")
+    assert [one.start for one in due_of(replaced, file(modified=0))] == [0]
+    assert due_of(replace(replaced, modified=1), file(modified=1)) == [], "the bytes were not compared"
 
 
 def test_the_ledger_takes_the_current_quorum_state_of_a_node_and_keeps_its_identity() -> None:
@@ -65,4 +67,4 @@ def test_the_ledger_takes_the_current_quorum_state_of_a_node_and_keeps_its_ident
     node = ledger.node(replace(log(), cluster_id="id", voters=(1, 2), node_id=1, vote=(4, 1, "")))
     assert (node.cluster_id, node.voters, node.node_id, node.vote) == ("id", (1, 2), 1, (4, 1, ""))
     assert ledger.node(log()) is node
-    assert (node.cluster_id, node.voters, node.node_id) == ("id", None, 1)
+    assert (node.cluster_id, node.voters, node.vote, node.node_id) == ("id", None, None, 1)

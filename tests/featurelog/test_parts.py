@@ -50,7 +50,8 @@ def rows(one: Task) -> list[dict[str, Any]]:
     return [row for found in PartReader(one) for row in found.to_pylist()]
 
 
-def hurt(content: bytes, places: list[int]) -> bytes:
+def damaged(content: bytes, places: list[int]) -> bytes:
+    """The content with the bytes at these positions changed; a position behind the end begins again at 0."""
     result = bytearray(content)
     for place in places:
         result[place % len(result)] ^= 0x41
@@ -61,16 +62,17 @@ def hurt(content: bytes, places: list[int]) -> bytes:
 def test_pieces_of_any_file_have_the_rows_and_the_account_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, places: list[int], piece: int, cut: int
 ) -> None:
-    content = hurt(made_log(), places)
+    content = damaged(made_log(), places)
     content = content[: len(content) - cut]
     path = put(tmp_path_factory.mktemp("in"), "orders", "1", f"{0:020}.log", content)
     found = ranges(memoryview(content), piece)
     assert [end for _, end in found[:-1]] == [start for start, _ in found[1:]]
     assert (found[0][0], found[-1][1]) == (0, len(content))
-    said = [
+    # Each piece keeps its own first and last NoOp, so these differ.
+    of_pieces = [
         row for start, end in found for row in rows(task(path, start, end)) if row["record_type"] != table.NO_OP.name
     ]
-    assert said == [row for row in rows(task(path)) if row["record_type"] != table.NO_OP.name]
+    assert of_pieces == [row for row in rows(task(path)) if row["record_type"] != table.NO_OP.name]
     account: dict[str, Any] = {}
     for start, end in found:
         reader = PartReader(task(path, start, end))
@@ -88,7 +90,7 @@ def test_the_first_and_last_no_op_of_an_hour_are_kept_and_all_are_counted(tmp_pa
     path = put(tmp_path, "orders", "1", f"{0:020}.log", content)
     reader = PartReader(task(path))
     kept = [row["offset"] for found in reader for row in found.to_pylist()]
-    assert kept == [0, 99, 100, 199, 200, 249]
+    assert kept == [0, 99, 100, 199, 200, 249]  # 100 NoOps in each hour, and 50 in the last one
     assert reader.account()["decoded"][table.NO_OP.name]["records"] == 250
 
 
@@ -99,9 +101,9 @@ def test_the_few_rows_of_a_long_idle_log_are_one_row_group(tmp_path: Path) -> No
     part = write_part(task(put(tmp_path, "orders", "1", f"{0:020}.log", content)), str(tmp_path / "rows"))
     assert part.path is not None
     assert pq.ParquetFile(tmp_path / "rows" / part.path).num_row_groups == 1
-    again = merged([part, part], str(tmp_path / "rows"))
-    assert again.path is not None
-    assert (again.rows, pq.ParquetFile(tmp_path / "rows" / again.path).num_row_groups) == (2 * part.rows, 1)
+    both = merged([part, part], str(tmp_path / "rows"))
+    assert both.path is not None
+    assert (both.rows, pq.ParquetFile(tmp_path / "rows" / both.path).num_row_groups) == (2 * part.rows, 1)
 
 
 def test_the_rows_of_several_row_groups_are_written_in_the_order_of_their_records(tmp_path: Path) -> None:
@@ -125,14 +127,15 @@ def test_a_row_group_that_cannot_be_written_fails_the_part(tmp_path: Path) -> No
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_records_next_to_damage_are_kept(tmp_path: Path) -> None:
-    parts = [batch(number, no_op()) for number in range(9)]
-    parts[4] = hurt(parts[4], [70])
-    path = put(tmp_path, "orders", "1", f"{0:020}.log", b"".join(parts))
+def test_the_no_ops_next_to_damage_are_kept(tmp_path: Path) -> None:
+    written = [batch(number, no_op()) for number in range(9)]
+    written[4] = damaged(written[4], [70])
+    path = put(tmp_path, "orders", "1", f"{0:020}.log", b"".join(written))
+    # Rows without an offset: the damaged batch, and the gap in the offsets behind it.
     assert [row["offset"] for row in rows(task(path))] == [0, 3, None, None, 5, 8]
 
 
-def test_a_part_has_the_size_of_its_file_and_the_begin_of_the_next_part(tmp_path: Path) -> None:
+def test_a_part_has_the_size_of_its_file_of_rows_and_ends_before_a_batch_that_is_cut(tmp_path: Path) -> None:
     whole = made_log()
     path = put(tmp_path, "orders", "1", f"{0:020}.log", whole[:-10])
     part = write_part(task(path, is_open=True), str(tmp_path / "rows"))
@@ -158,7 +161,7 @@ def test_no_file_is_written_for_a_part_without_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "rows").exists()
 
 
-def test_a_missing_or_shorter_file_is_distinguished_from_damage(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_or_shorter_than_it_was_listed_is_an_error_and_no_damage(tmp_path: Path) -> None:
     path = put(tmp_path, "orders", "1", f"{0:020}.log", made_log())
     longer = task(path, end=10**6)
     with pytest.raises(InputChangedError, match="changed while it was read"):
@@ -184,7 +187,7 @@ def test_secrets_are_in_no_row(tmp_path: Path) -> None:
         assert base64.b64encode(hidden).decode() not in str(row)
 
 
-def test_a_replaced_file_has_another_fingerprint(tmp_path: Path) -> None:
+def test_a_replaced_file_has_another_fingerprint_and_one_that_has_grown_has_the_same(tmp_path: Path) -> None:
     def of(content: bytes) -> str:
         path = put(tmp_path, "orders", "1", f"{0:020}.log", content)
         return fingerprint(open_range(str(tmp_path), str(path), 0, len(content), ""))

@@ -27,8 +27,8 @@ EVIL = "..<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The configuration for a fleet that was read an hour after its logs were copied. One folder has a harmful name,
-    one has no log.
+    """The configuration for a fleet that was read an hour after its logs were copied. The folder of the stuck migration
+    has a harmful name, and one more folder has no log.
     """
     folder = tmp_path_factory.mktemp("gate")
     write_fleet(folder / "fleet", SCALE)
@@ -43,8 +43,8 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-def ask(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> tuple[int, Any]:
-    """The exit code, and the document."""
+def gate(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> tuple[int, Any]:
+    """The exit code of the command, and the document that it prints."""
     code = main(["pipeline", "gate", "--config", str(config), *words])
     return code, json.loads(capsys.readouterr().out)
 
@@ -52,7 +52,7 @@ def ask(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> tuple[
 def test_blocked_clusters_end_with_exit_code_4_and_name_what_blocks_them(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, document = ask(capsys, config, "--release", "4.2")
+    code, document = gate(capsys, config, "--release", "4.2")
     assert (code, document["kind"], document["verdict"]) == (Exit.BLOCKED, "Gate", "blocked")
     verdicts = {one["cluster"]: one["verdict"] for one in document["clusters"]}
     assert verdicts.keys() == ({*NAMES.values()} - {NAMES[Story.STUCK_MIGRATION]}) | {EVIL, "empty"}
@@ -60,22 +60,22 @@ def test_blocked_clusters_end_with_exit_code_4_and_name_what_blocks_them(
     assert [one["kind"] for one in migrating["blockers"]["others"]] == ["Migration"]
 
 
-def test_a_ready_cluster_ends_with_exit_code_0_and_its_voters_are_read_from_quorum_state(
+def test_a_ready_cluster_ends_with_exit_code_0_and_may_be_named_by_its_folder_or_its_id(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = NAMES[Story.CHANGED_BY_HAND]
-    code, document = ask(capsys, config, "--release", "4.2", "--cluster", name)
+    code, document = gate(capsys, config, "--release", "4.2", "--cluster", name)
     assert (code, document["verdict"], document["counts"]["ready"]) == (Exit.DONE, "ready", 1)
     (one,) = document["clusters"]
     assert one["coverage"]["voters"] == [101, 102, 103]
-    code, by_id = ask(capsys, config, "--release", "4.2", "--cluster", one["clusterId"])
+    code, by_id = gate(capsys, config, "--release", "4.2", "--cluster", one["clusterId"])
     assert (code, by_id["clusters"]) == (Exit.DONE, [one])
 
 
 def test_a_folder_without_readable_files_makes_the_verdict_unknown(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, document = ask(capsys, config, "--release", "4.2", "--cluster", "empty")
+    code, document = gate(capsys, config, "--release", "4.2", "--cluster", "empty")
     assert (code, document["verdict"]) == (Exit.UNREACHABLE, Verdict.UNKNOWN)
     assert document["clusters"][0]["unknownBecause"]
 
@@ -84,12 +84,12 @@ def test_verdicts_are_unknown_once_the_data_is_older_than_a_day(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: UNTIL_MS / 1000 + 25 * HOUR)
-    code, document = ask(capsys, config, "--release", "4.2")
+    code, document = gate(capsys, config, "--release", "4.2")
     assert (code, {one["verdict"] for one in document["clusters"]}) == (Exit.UNREACHABLE, {"unknown"})
 
 
 def test_a_level_may_be_named_by_its_number_or_its_name(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = [ask(capsys, config, "--feature", f"metadata.version={one}") for one in ("29", "4.2-IV1")]
+    answers = [gate(capsys, config, "--feature", f"metadata.version={one}") for one in ("29", "4.2-IV1")]
     assert answers[0] == answers[1]
     assert answers[0][1]["target"] == {"kind": "feature", "name": "metadata.version=29"}
 
@@ -103,7 +103,7 @@ def test_the_text_output_has_a_line_for_each_cluster_and_one_for_the_fleet(
     assert f"{NAMES[Story.CHANGED_BY_HAND]}: ready" in lines
     counts = [sum(f": {verdict}" in line for line in lines) for verdict in ("ready", "blocked", "unknown")]
     assert last == "release 4.2: blocked ({} ready, {} blocked, {} unknown)".format(*counts)
-    assert counts[2] == 1
+    assert counts[2] == 1, "the folder without a log"
 
 
 WRONG = {
@@ -122,9 +122,9 @@ def test_wrong_flags_of_the_gate_give_one_line_on_stderr(
 ) -> None:
     code, text = WRONG[words]
     assert main(["pipeline", "gate", "--config", str(config), *words]) == code
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert text in said.err
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert text in printed.err
 
 
 def test_the_gate_is_unknown_before_the_first_run_of_the_pipeline(

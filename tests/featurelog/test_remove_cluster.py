@@ -22,7 +22,7 @@ GONE = "=cmd|' C'!A0 <b>"
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """The logs of a cluster that stays. Those of another one were read and are gone."""
+    """The logs of a cluster that stays. Those of another one were read into the tables in `out`, and are gone."""
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(12), "orders-id")
     put_gone(tmp_path / "in")
     run([tmp_path / "in"], tmp_path / "out")
@@ -150,7 +150,7 @@ def test_a_command_that_is_killed_at_any_point_leaves_one_state_and_is_completed
         copy = tmp_path / str(point)
         shutil.copytree(output, copy)
         assert killed_while_it_removes(copy, GONE, point), f"not killed at point {point}"
-        is_last = point == points.count - 1
+        is_last = point == points.count - 1  # this point is after the commit
         assert tables(copy) == (expected if is_last else before), f"half a result at point {point}"
         Output.open(str(copy)).remove_cluster(GONE)
         assert tables(copy) == expected, f"killed at point {point}"
@@ -163,6 +163,7 @@ def test_a_run_after_a_command_that_was_killed_reads_what_is_new_and_keeps_the_c
         shutil.copytree(output, tmp_path / name)
     points = Points()
     Output.open(str(tmp_path / "whole")).remove_cluster(GONE, points)
+    # The last but one point (they begin at 0): tables have new versions, and nothing was committed yet.
     assert killed_while_it_removes(output, GONE, points.count - 2)
     put(inputs, "orders", "1", SEGMENT, made_log(20))
     run([inputs], output)
@@ -172,7 +173,7 @@ def test_a_run_after_a_command_that_was_killed_reads_what_is_new_and_keeps_the_c
     assert newest.num_rows == len(tables(output)[METADATA_RECORDS])
 
 
-def test_a_run_that_began_before_a_cluster_was_removed_is_refused(
+def test_a_removal_that_began_before_another_one_was_committed_is_refused(
     inputs: Path, output: Path, expected: dict[str, list[str]], remove: Callable[..., int]
 ) -> None:
     earlier = Output.open(str(output))

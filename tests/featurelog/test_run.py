@@ -34,7 +34,8 @@ def test_every_byte_of_the_inputs_is_accounted_for(inputs: Path, tmp_path: Path)
     sizes = {path: path.stat().st_size for path in inputs.rglob("*") if path.suffix in {".log", ".checkpoint"}}
     account = summary.account
     shares = [share for kind in ("decoded", "kept", "damaged") for share in account[kind].values()]
-    tail = len(made_log()[:-40]) - _read(tmp_path / "out", "orders", "2")
+    # The log of node 2 ends within a batch: these bytes are left for a later run.
+    tail = len(made_log()[:-40]) - _read_to(tmp_path / "out", "orders", "2")
     assert tail > 0
     assert account["size"] + tail == sum(sizes.values())
     assert account["headers"] + sum(share["bytes"] for share in shares) == account["size"]
@@ -42,9 +43,10 @@ def test_every_byte_of_the_inputs_is_accounted_for(inputs: Path, tmp_path: Path)
     assert not summary.problems
 
 
-def _read(output: Path, cluster: str, node: str) -> int:
-    _, read = load(str(output))
-    (found,) = (one for one in read.nodes if (one.cluster, one.node) == (cluster, node))
+def _read_to(output: Path, cluster: str, node: str) -> int:
+    """The position up to which a node's segment was read."""
+    _, known = load(str(output))
+    (found,) = (one for one in known.nodes if (one.cluster, one.node) == (cluster, node))
     return found.files[SEGMENT].next
 
 
@@ -63,7 +65,7 @@ def test_files_with_the_same_bytes_and_other_times_are_not_read_again(inputs: Pa
     assert run([inputs], tmp_path / "out", start_engine=no_engine).files == 0
 
 
-@pytest.mark.parametrize("piece", [1, 300, 100_000])
+@pytest.mark.parametrize("piece", [1, 300, 100_000])  # bytes: one batch, some batches, and the whole log
 def test_a_log_read_while_it_grows_gives_the_same_rows_as_in_one_run(tmp_path: Path, piece: int) -> None:
     whole = made_log()
     for end in (0, 10, 61, 500, 501, 777, 1200, len(whole)):
@@ -72,6 +74,7 @@ def test_a_log_read_while_it_grows_gives_the_same_rows_as_in_one_run(tmp_path: P
     put(tmp_path / "at once", "orders", "1", SEGMENT, whole)
     run([tmp_path / "at once"], tmp_path / "all", piece=piece)
     grown, expected = tables(tmp_path / "out"), tables(tmp_path / "all")
+    # Each run keeps the first and the last NoOp that it reads, so these differ.
     assert [row for row in grown["metadata_records"] if "NO_OP" not in row] == [
         row for row in expected["metadata_records"] if "NO_OP" not in row
     ]
@@ -141,7 +144,7 @@ def test_damage_at_the_end_that_a_node_repairs_is_read_again(tmp_path: Path) -> 
     assert not any('"damaged"' in row for row in tables(tmp_path / "out")["metadata_records"])
 
 
-def test_many_small_parts_of_a_file_become_one(tmp_path: Path) -> None:
+def test_many_small_parts_of_a_file_are_merged(tmp_path: Path) -> None:
     whole = made_log(200)
     ends = range(400, len(whole), len(whole) // (MOST_PARTS + 5))
     for end in [*ends, len(whole)]:
@@ -154,7 +157,9 @@ def test_many_small_parts_of_a_file_become_one(tmp_path: Path) -> None:
     assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
 
 
-def test_failfast_ends_at_the_first_damage_and_leaves_committed_tables(inputs: Path, tmp_path: Path) -> None:
+def test_failfast_ends_at_the_first_damage_and_a_later_run_makes_the_tables_of_all(
+    inputs: Path, tmp_path: Path
+) -> None:
     with pytest.raises(
         DamagedInputError, match=r"1/0+\.log: at byte \d+: the CRC-32C of the batch is wrong; mode is FAI"
     ):
@@ -165,11 +170,11 @@ def test_failfast_ends_at_the_first_damage_and_leaves_committed_tables(inputs: P
 
 
 def test_dropmalformed_omits_damaged_records_and_counts_the_damage(inputs: Path, tmp_path: Path) -> None:
-    kept, left = run([inputs], tmp_path / "all"), run([inputs], tmp_path / "out", mode=DROPMALFORMED)
+    permissive, dropping = run([inputs], tmp_path / "all"), run([inputs], tmp_path / "out", mode=DROPMALFORMED)
     rows = tables(tmp_path / "all")["metadata_records"]
     assert tables(tmp_path / "out")["metadata_records"] == [row for row in rows if '"status": "damaged"' not in row]
-    assert left.account == kept.account
-    assert left.account["damaged"]
+    assert dropping.account == permissive.account
+    assert dropping.account["damaged"]
 
 
 def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next_run(tmp_path: Path) -> None:
@@ -190,12 +195,12 @@ def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, m
     """Otherwise one core would survey the whole file while the others wait."""
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     put(tmp_path / "in", "orders", "2", SEGMENT, made_log(5))
-    looked: list[SpanToSurvey] = []
+    surveyed: list[SpanToSurvey] = []
     read: list[tuple[int, int]] = []
 
     class Elsewhere(OneCore):
         def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterator[Iterator[SurveyResult]]:
-            looked.extend(look for looks in files for look in looks)
+            surveyed.extend(span for spans in files for span in spans)
             with monkeypatch.context() as patch:
                 patch.setattr(cuts, "survey", survey)
                 return iter([iter([*each]) for each in super().surveys(files)])
@@ -205,10 +210,10 @@ def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, m
             return super().outcomes(tasks, output)
 
     survey = cuts.survey
-    monkeypatch.setattr(cuts, "survey", None)
+    monkeypatch.setattr(cuts, "survey", None)  # an error wherever the run itself would survey
     run([tmp_path / "in"], tmp_path / "out", piece=1000, start_engine=Elsewhere)
-    assert {look.where for look in looked} == {f"orders/1/{SEGMENT}"}, "the other one is one piece"
-    assert len(read) == len(looked) + 1
+    assert {span.where for span in surveyed} == {f"orders/1/{SEGMENT}"}, "the other one is one piece"
+    assert len(read) == len(surveyed) + 1, "a task for each span, and one for the other file"
     monkeypatch.undo()
     run([tmp_path / "in"], tmp_path / "all", piece=10**6)
     assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
@@ -257,9 +262,8 @@ def test_a_node_whose_meta_properties_arrive_later_stays_the_same_node(tmp_path:
 
 
 def test_hostile_names_stay_in_the_output(tmp_path: Path) -> None:
-    for name in ("..", ".", "a\nb", "%2e%2e", "..."):
-        if name not in {".", ".."}:
-            put(tmp_path / "in", name, "1", SEGMENT, made_log())
+    for name in ("a\nb", "%2e%2e", "..."):
+        put(tmp_path / "in", name, "1", SEGMENT, made_log())
     run([tmp_path / "in"], tmp_path / "deep" / "out")
     assert {path.name for path in (tmp_path / "deep").iterdir()} == {"out"}
     names = {json.loads(row)["cluster"] for row in tables(tmp_path / "deep" / "out")["metadata_records"]}
@@ -268,10 +272,10 @@ def test_hostile_names_stay_in_the_output(tmp_path: Path) -> None:
 
 def test_of_two_runs_at_once_the_second_to_commit_fails_and_leaves_the_tables(inputs: Path, tmp_path: Path) -> None:
     """Both begin with the same tables; the other one runs to its end before the first effect of this one."""
-    others = iter([lambda: run([inputs], tmp_path / "out")])
+    other = iter([lambda: run([inputs], tmp_path / "out")])
 
     def before() -> None:
-        next(others, lambda: None)()
+        next(other, lambda: None)()
 
     with pytest.raises(OutputError, match="another run has written to it meanwhile"):
         run([inputs], tmp_path / "out", before=before)
@@ -280,7 +284,7 @@ def test_of_two_runs_at_once_the_second_to_commit_fails_and_leaves_the_tables(in
     assert run([inputs], tmp_path / "out", start_engine=no_engine).files == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff"], ids=["empty", "an object without fields", "no UTF-8"])
 @pytest.mark.parametrize("table", ["runs", "ledger"])
 def test_a_run_fails_if_the_output_cannot_be_read_and_changes_nothing(
     inputs: Path, tmp_path: Path, content: bytes, table: str
@@ -338,12 +342,13 @@ def test_older_versions_of_the_tables_stay_for_their_readers(tmp_path: Path) -> 
     assert read == rows
 
 
-def said(output: Path, table: str, word: str) -> set[str]:
-    """The values of a column of a table."""
-    return {json.dumps(json.loads(row)[word]) for row in tables(output)[table]}
+def values_of(output: Path, table: str, column: str) -> set[str]:
+    """The different values of a column of a table, as JSON."""
+    return {json.dumps(json.loads(row)[column]) for row in tables(output)[table]}
 
 
-def beside(logs: Path, name: str, content: str) -> None:
+def write_of_node(logs: Path, name: str, content: str) -> None:
+    """Write a file into the folder of node 1."""
     (logs / "orders" / "1" / name).write_text(content)
 
 
@@ -352,17 +357,17 @@ def test_a_changed_quorum_state_or_meta_properties_updates_the_tables_of_an_unch
     logs, output = tmp_path / "in", tmp_path / "out"
     put(logs, "orders", "1", SEGMENT, made_log())
     run([logs], output)
-    assert said(output, "upgrade_readiness", "voters") == {"null"}
-    beside(logs, f"{DIRECTORY}/quorum-state", '{"currentVoters":[{"voterId":7}],"data_version":0}')
+    assert values_of(output, "upgrade_readiness", "voters") == {"null"}
+    write_of_node(logs, f"{DIRECTORY}/quorum-state", '{"currentVoters":[{"voterId":7}],"data_version":0}')
     assert run([logs], output).files == 0
-    assert said(output, "upgrade_readiness", "voters") == {"[7]"}
-    assert said(output, "upgrade_readiness", "copied_nodes") == {"[1]"}
-    beside(logs, "meta.properties", "node.id=7\n")
+    assert values_of(output, "upgrade_readiness", "voters") == {"[7]"}
+    assert values_of(output, "upgrade_readiness", "copied_nodes") == {"[1]"}
+    write_of_node(logs, "meta.properties", "node.id=7\n")
     assert run([logs], output).files == 0
-    assert said(output, "upgrade_readiness", "copied_nodes") == {"[7]"}
-    beside(logs, f"{DIRECTORY}/{SEGMENT}.deleted", "")
+    assert values_of(output, "upgrade_readiness", "copied_nodes") == {"[7]"}
+    write_of_node(logs, f"{DIRECTORY}/{SEGMENT}.deleted", "")
     run([logs], output)
-    assert '"unused_file"' in said(output, "data_quality", "kind")
+    assert '"unused_file"' in values_of(output, "data_quality", "kind")
 
 
 def test_a_new_vote_in_quorum_state_updates_the_tables_of_an_unchanged_log(tmp_path: Path) -> None:
@@ -372,10 +377,11 @@ def test_a_new_vote_in_quorum_state_updates_the_tables_of_an_unchanged_log(tmp_p
         put(logs, "orders", node, SEGMENT, made_log(), "orders-id")
         put(logs, "orders", node, "quorum-state", (state % 1).encode())
     run([logs], output)
-    assert said(output, "upgrade_readiness", "copied_nodes") == {"[1]"}
+    # The logs are equal, and so are the votes: both copies may be of one node.
+    assert values_of(output, "upgrade_readiness", "copied_nodes") == {"[1]"}
     put(logs, "orders", "2", "quorum-state", (state % 2).encode())
     assert run([logs], output).files == 0
-    assert said(output, "upgrade_readiness", "copied_nodes") == {"[1, 2]"}
+    assert values_of(output, "upgrade_readiness", "copied_nodes") == {"[1, 2]"}
 
 
 def test_a_second_folder_of_the_same_cluster_updates_the_tables_of_an_unchanged_log(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Reads scrapes of brokers in Prometheus' text format: their request counters, and when their processes started.
 
-Called by `cli/clients/scrapes.py` and `config_map.py`. `core/clients/exporters.py` knows the names that exporters use.
-What this module decides: a text of which a part may be missing is refused, for what is missing could be the counter of
-an old client. A line begins with its "head", the name and labels before the value. Heads repeat in every scrape, so
-each is parsed once, and only the values are read again. One block of a scrape is in memory at a time.
+`core/clients/exporters.py` knows the names that exporters use. What this module decides: a text of which a part may be
+missing is refused, since that part could have the counter of an old client. A line begins with its "head", the name and
+labels before the value. Heads repeat in every scrape, so each is parsed once, and only the values are read again. One
+block of a scrape is in memory at a time.
 """
 
 from __future__ import annotations

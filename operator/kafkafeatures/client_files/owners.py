@@ -1,7 +1,4 @@
-"""Reads the owners of clients, in YAML: `owners: [{team: NAME, clientId: PATTERN, principal: PATTERN}]`.
-
-Called by `cli/clients/request_logs.py` and `config_map.py`.
-"""
+"""Reads the owners of clients, in YAML: `owners: [{team: NAME, clientId: PATTERN, principal: PATTERN}]`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads reduced request logs: a small file for each broker and hour, which `clients reduce` makes.
 
-Called by the command line (`logs/reduced.py` writes these files) and by `config_map.py`. The first line of
-a file is its header; each further line is an array, with the number of requests of one sender, API and version.
+`logs/reduced.py` writes these files. The first line of a file is its header; each further line is an array, with the
+number of requests of one sender, API and version.
 
 What it decides: a file that is not whole is refused; and no line of a log counts twice. Files of one broker and hour
 may be copies, or a log and a part of it. So if their times overlap, they are merged: for each sender, API and version

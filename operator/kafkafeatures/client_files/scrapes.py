@@ -1,7 +1,6 @@
 """Files with unchanged answers of exporters: broker and time by their names, and the scrapes in them.
 
-Called by `cli/clients/scrapes.py`, for files `BROKER/TIME.prom`, and by `config_map.py`, for entries of a ConfigMap,
-`BROKER-TIME.prom`.
+A name is `BROKER/TIME.prom` for a file in a folder, `BROKER-TIME.prom` for an entry of a ConfigMap.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whatever an API server answers, the operator continues by itself, as the same process.
+"""After errors of an API server, or an outage, the operator continues by itself, as the same process.
 
-No Kafka runs here. A reconciliation that writes the condition of a new generation is all that these tests want to see.
+No Kafka runs here. It suffices that a reconciliation writes the condition of a new generation.
 """
 
 from __future__ import annotations
@@ -23,33 +23,35 @@ FLOW = "flowcontrol.apiserver.k8s.io/v1"
 
 @pytest.fixture
 def resources(operator: Operator) -> Iterator[Resources]:
-    """With one that was worked on, and that is looked at every ten seconds."""
+    """Resources, of which one was reconciled, and is reconciled every ten seconds."""
     made = Resources(operator.plane)
-    worked_on(made, "orders")
+    reconcile_anew(made, "orders")
     yield made
     operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
 
 
-def worked_on(resources: Resources, name: str) -> None:
-    """A new generation of the resource, and its condition: no Kafka listens at its address, which is another one each
-    time.
+def reconcile_anew(resources: Resources, name: str) -> None:
+    """Apply a new generation of the resource, with another address each time, and wait for its condition: no Kafka
+    listens there.
     """
     cluster = {"bootstrapServers": f"{LOOPBACK}:{free_port()}"}
     resources.apply(name, {"share.version": 1}, cluster=cluster)
     resources.until(name, "Reachable", "BootstrapUnreachable")
 
 
-def works_on(resources: Resources, operator: Operator) -> None:
-    """The operator works on with what it knew and on what is new, without a restart."""
-    worked_on(resources, "orders")
-    worked_on(resources, "new")
+def assert_continues(resources: Resources, operator: Operator) -> None:
+    """The operator reconciles a resource that it knew and a new one, without a restart."""
+    reconcile_anew(resources, "orders")
+    reconcile_anew(resources, "new")
     assert operator.alive
     assert operator.asked("/healthz")[0] == 200
 
 
 @contextmanager
 def one_seat(plane: ControlPlane) -> Iterator[None]:
-    """The server's own flow control gives the operator's account one seat, and there sits a request without an end."""
+    """The server's own flow control allows the operator's account one request at a time, and one that never ends takes
+    this place. So the server answers 429 to all others.
+    """
     limit = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
     level = {"type": "Limited", "limited": {**limit, "limitResponse": {"type": "Reject"}}}
     subject = {"kind": "ServiceAccount", "serviceAccount": {"namespace": NAMESPACE, "name": ACCOUNT}}
@@ -77,12 +79,12 @@ def one_seat(plane: ControlPlane) -> Iterator[None]:
 
 
 def test_the_operator_continues_after_answers_429_of_the_api_server(resources: Resources, operator: Operator) -> None:
-    """429 with Retry-After."""
+    """The answers have a header Retry-After."""
     plane, mark = operator.plane, operator.plane.audit.mark()
     with one_seat(plane):
         plane.audit.wait_for(lambda rows: len(rows) >= 3, mark, user=USER, code=429, verb="get")
     assert "429 Too Many Requests" in operator.log
-    works_on(resources, operator)
+    assert_continues(resources, operator)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +104,14 @@ def test_the_operator_is_healthy_during_a_failure_of_the_control_plane_and_recon
     finally:
         getattr(daemon, mends)()
     wait_until("the API server is well", plane.ready)
-    works_on(resources, operator)
+    assert_continues(resources, operator)
 
 
 def test_a_watch_whose_version_has_expired_is_started_with_a_new_list(resources: Resources, operator: Operator) -> None:
-    """410: what a restarted server no longer remembers."""
+    """A restarted server answers 410 for a version that it no longer knows."""
     plane, mark = operator.plane, operator.plane.audit.mark()
-    plane.kubectl("create", "configmap", "moves-on", "-n", "default")  # the version of everything, past that of ours
+    plane.kubectl("create", "configmap", "moves-on", "-n", "default")  # a version newer than that of our resources
     plane.api_server.kill()
     plane.api_server.start()
     plane.audit.wait_for(lambda rows: rows, mark, user=USER, resource="kafkafeatures", verb="list", code=200)
-    works_on(resources, operator)
+    assert_continues(resources, operator)

@@ -1,6 +1,5 @@
-"""What blocks on real Kafka, as the operator tells it: condition, blocker, a bounded number of requests.
-
-And each leaves by itself when its cause goes.
+"""Blockers on real Kafka, as the operator reports them: condition and blocker, with a bounded number of requests. Each
+disappears by itself when its cause is gone.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ def blockers(resources: Resources, name: str) -> set[tuple[str, int]]:
 
 def test_a_resource_with_an_unmet_dependency_is_stalled(resources: Resources, operator: Operator) -> None:
     resources.apply("needs", {"eligible.leader.replicas.version": 1})
-    told = resources.until("needs", "Stalled", "DependencyMissing")
-    assert "requires metadata.version" in told["message"]
+    condition = resources.until("needs", "Stalled", "DependencyMissing")
+    assert "requires metadata.version" in condition["message"]
     assert requests_of_a_while(operator) <= FEW
 
 
 def test_a_resource_waits_for_an_old_live_node_and_is_not_stalled(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
-    """An old node is live, then it is stopped and stays registered, a ghost, then it comes back with the new Kafka, and
-    all continues.
+    """An old node is live: the resource waits. The node is stopped and stays registered, a ghost: the resource is
+    stalled. The node comes back with the new Kafka: the level is raised.
 
-    When it is down once more, with nothing to do, that is said and changes nothing else.
+    When it is stopped once more, with nothing left to do, the resource stays ready and only reports it.
     """
     before = feature_records(kafka)
     resources.apply("old", {"metadata.version": 27})
-    told = resources.until("old", "Reconciling", "WaitingForNodes")
-    assert "broker 2" in told["message"]
+    condition = resources.until("old", "Reconciling", "WaitingForNodes")
+    assert "broker 2" in condition["message"]
     assert resources.condition("old", "Stalled") == {}
     assert blockers(resources, "old") == {("NodeRange", 2)}
     assert requests_of_a_while(operator) <= FEW
 
     kafka.nodes[2].stop()
-    told = resources.until("old", "Stalled", "GhostRegistration")
+    condition = resources.until("old", "Stalled", "GhostRegistration")
     assert "kafkafeatures unregister --broker 2 --bootstrap-server " in resources.status("old")["blockers"][0]["remedy"]
     assert ("Warning", "GhostRegistration") in {event[:2] for event in resources.events("old")}
 
@@ -73,8 +72,8 @@ def test_a_resource_waits_for_an_old_live_node_and_is_not_stalled(
     assert blockers(resources, "old") == set()
 
     kafka.nodes[2].stop()
-    told = resources.until("old", "Reachable", "PartiallyConnected")
-    assert "broker 2" in told["message"]
+    condition = resources.until("old", "Reachable", "PartiallyConnected")
+    assert "broker 2" in condition["message"]
     assert resources.condition("old", "Ready")["status"] == "True"
     kafka.nodes[2].start(MIDDLE)
     resources.until("old", "Reachable", "Connected")
@@ -84,21 +83,21 @@ def test_a_resource_with_an_unsupported_level_or_an_unknown_feature_is_stalled(r
     resources.apply("high", {"metadata.version": 99})
     resources.until("high", "Stalled", "UnsupportedLevel")
     resources.apply("high", {"grup.version": 1})
-    told = resources.until("high", "Stalled", "UnknownFeature")
-    assert "grup.version" in told["message"]
+    condition = resources.until("high", "Stalled", "UnknownFeature")
+    assert "grup.version" in condition["message"]
 
 
 def test_a_resource_is_stalled_while_kafka_refuses_a_broker_and_recovers_after_its_end(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
-    """The Kafka of the broker knows no level as high as the finalized one, so it can only keep trying."""
+    """The broker is too old for the finalized level, so it tries to register again and again."""
     stranger = kafka.add_broker(9, OLD, start=False)
     stranger.start(wait=False)
     try:
         wait_until("it tries to register", lambda: "UNSUPPORTED_VERSION" in stranger.log)
         resources.apply("refused", {"group.version": 1})
-        told = resources.until("refused", "Stalled", "NodeRefused")
-        assert "node 9 fetches the metadata log, but is registered neither" in told["message"]
+        condition = resources.until("refused", "Stalled", "NodeRefused")
+        assert "node 9 fetches the metadata log, but is registered neither" in condition["message"]
         assert requests_of_a_while(operator) <= FEW
     finally:
         stranger.kill()

@@ -1,4 +1,6 @@
-"""The script of the documentation on a real API server: the scrapes in its ConfigMap give the true verdict."""
+"""The script of the documentation that collects scrapes, on a real API server: the scrapes in its ConfigMap give the
+true verdict.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +102,9 @@ def scrape_times(control_plane: ControlPlane, folder: Path, history: History) ->
 
 
 @pytest.mark.parametrize(
-    ("uses", "verdict"), [((), ClientVerdict.READY), ((END - 20 * DAY - 9,), ClientVerdict.BLOCKED)]
-)
+    ("uses", "verdict"), [((), ClientVerdict.READY), ((END - 20 * DAY - 9,), ClientVerdict.BLOCKED)],
+    ids=["no removed version", "a removed version 20 days ago"],
+)  # fmt: skip
 def test_the_script_of_the_page_writes_scrapes_that_give_the_true_verdict(
     control_plane: ControlPlane, folder: Path, uses: tuple[int, ...], verdict: ClientVerdict
 ) -> None:
@@ -112,14 +115,14 @@ def test_the_script_of_the_page_writes_scrapes_that_give_the_true_verdict(
     assert evidence.problems == ()
     assert evidence.newest == END * MINUTE
     assert checked(evidence.scrapes, IDS).verdict is verdict
-    assert len(entries) <= len(IDS) * 12
+    assert len(entries) <= len(IDS) * 12  # the script keeps few of the more than 50 scrapes of each broker
 
 
 def test_request_logs_and_owners_are_added_to_the_scrapes(control_plane: ControlPlane, folder: Path) -> None:
     command = re.findall(r"(?m)^    (kubectl create .* --dry-run.*\n.*)$", PAGE.read_text())
     assert len(command) == 1
     (folder / "reduced" / "1").mkdir(parents=True)
-    (folder / "reduced" / "1" / "hour.jsonl.gz").write_bytes(b"\x1f\x8b\xff")
+    (folder / "reduced" / "1" / "hour.jsonl.gz").write_bytes(b"\x1f\x8b\xff")  # not text, so it is binary data
     (folder / "owners.yaml").write_text("owners: []\n")
     control_plane.kubectl("patch", "configmap", NAME, "--type", "merge", "-p", '{"data": {"1-9.prom": "x"}}')
     script = command[0].replace("-n kafka", "")

@@ -1,4 +1,6 @@
-"""The rig itself: a real API server that answers, writes down who asked, refuses, and can be away for a while."""
+"""The rig itself: a real API server that answers, has an audit log, refuses requests without rights, and can be killed
+or frozen.
+"""
 
 from __future__ import annotations
 

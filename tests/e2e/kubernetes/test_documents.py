@@ -1,4 +1,6 @@
-"""A real API server refuses with the schema what the command line refuses in words, and takes what it takes."""
+"""The schema of the CRD on a real API server: it refuses the documents that the command line refuses, and accepts those
+that it accepts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.kafkafeatures.api.test_document import RIGHT, WRONG, document_with
 from tests.simulated.conformance import ALL, NAMESPACE, Ask
 from tests.simulated.requests import Reply, Request
 
-ONLY_IN_WORDS = (
+ONLY_BY_THE_COMMAND_LINE = (
     # The schema has no pattern for names of other objects, as Kubernetes itself has none; the operator says it.
     "expected the name of a StatefulSet in the",
     "container: invalid value ''",
@@ -29,15 +31,15 @@ BY_DRIVERS = [("spec.workload.driver", "Strimzi"), ("spec.workload.statefulSet",
 IN_JSON = [
     *(
         (path, value)
-        for path, value, said in WRONG
-        if value != "\ud800" and not any(one in said for one in ONLY_IN_WORDS)
+        for path, value, message in WRONG
+        if value != "\ud800" and not any(one in message for one in ONLY_BY_THE_COMMAND_LINE)
     ),
     *BY_DRIVERS,
 ]
 
 
 def create(ask: Ask, path: str, value: Any) -> Reply:
-    """Only as far as the server would; a field that it does not know is an error, as with kubectl."""
+    """Have the server check a document with this value, as a dry run. As with kubectl, an unknown field is an error."""
     document = document_with(path, value)
     document["metadata"]["namespace"] = NAMESPACE
     return ask(Request("POST", ALL, {"dryRun": "All", "fieldValidation": "Strict"}, document))
@@ -75,7 +77,9 @@ def test_the_schema_keeps_every_field_of_a_roll_and_of_its_plan(ask: Ask) -> Non
 
 
 def create_and_keep(ask: Ask, phase: str = "PreMigration") -> dict[str, Any]:
-    """phase: of the migration that it asks for; it may begin with any."""
+    """Create a document, and return it as stored. phase: the phase of a migration that it asks for; a new document may
+    ask for any.
+    """
     document = document_with("spec.migration.desired", phase)
     document["metadata"]["namespace"] = NAMESPACE
     reply = ask(Request("POST", ALL, {}, document))
@@ -140,14 +144,14 @@ MAY_CHANGE = [
     ({"phase": "Finalizing"}, False),
     ({"phase": "Finalized"}, False),
 ]
-"""A migration in the status, and whether who wanted it finalized may still change his mind."""
+"""Migrations in a status, each with True if a document with the desired phase Finalized may still ask for another."""
 
 
 @pytest.mark.parametrize(("migration", "may"), MAY_CHANGE, ids=str)
 def test_the_desired_phase_finalized_can_be_changed_until_the_finalization_begins(
     ask: Ask, migration: dict[str, Any], *, may: bool
 ) -> None:
-    """The status is still written when it has begun, and the migration may be taken out of the document."""
+    """In any case the status can still be written, and the migration may be taken out of the document."""
     made = create_and_keep(ask, "Finalized")
     status = {"migration": migration}
     kept = ask(Request("PUT", f"{ALL}/orders/status", {}, {**made, "status": status}))
@@ -164,8 +168,8 @@ def test_the_desired_phase_finalized_can_be_changed_until_the_finalization_begin
 def test_kubectl_changes_the_desired_phase_while_the_consent_to_finalize_is_unused(
     ask: Ask, control_plane: ControlPlane
 ) -> None:
-    """By each way that people and controllers write a document; the operator's writes of the status are never refused,
-    whatever the document asks for by then.
+    """The document is changed in each way that people and controllers use, in turn. The writes of the status in between
+    are never refused, whatever the document asks for.
     """
     made = create_and_keep(ask, "Finalized")
     clean = {"apiVersion": made["apiVersion"], "kind": KIND, "metadata": {"name": "orders", "namespace": NAMESPACE}}
@@ -179,10 +183,11 @@ def test_kubectl_changes_the_desired_phase_while_the_consent_to_finalize_is_unus
         return ""
 
     ways = (("apply",), ("apply", "--server-side", "--field-manager=git", "--force-conflicts"), ("replace",))
-    for number, (migration, may) in enumerate([*MAY_CHANGE, *MAY_CHANGE[:1]]):  # and from the last state to the first
-        tell = [{"op": "add", "path": "/status", "value": {"migration": migration}}]
-        where = ("orders", "-n", NAMESPACE, "--subresource=status", "--type=json")
-        control_plane.kubectl("patch", "kff", *where, "-p", json.dumps(tell))
+    # each state of the status after the one before it, and at last the first state after the last
+    for number, (migration, may) in enumerate([*MAY_CHANGE, *MAY_CHANGE[:1]]):
+        patch = [{"op": "add", "path": "/status", "value": {"migration": migration}}]
+        target = ("orders", "-n", NAMESPACE, "--subresource=status", "--type=json")
+        control_plane.kubectl("patch", "kff", *target, "-p", json.dumps(patch))
         for desired in ("DualWrite", "RolledBack"):
             answer = refused(desired, *ways[number % len(ways)])
             assert ("cannot be rolled back" in answer, answer == "") == (not may, may), (migration, desired, answer)

@@ -1,4 +1,6 @@
-"""What docs show of the commands on Kubernetes is what they print, with a real API server and a simulated cluster."""
+"""Examples in docs about Kubernetes: commands print the output that a page shows, with a real API server and a
+simulated cluster; manifests are accepted.
+"""
 
 from __future__ import annotations
 

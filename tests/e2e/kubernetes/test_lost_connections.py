@@ -1,4 +1,6 @@
-"""What can be lost between the operator and the API server: a connection, a token, the kind of the resources itself."""
+"""Losses between the operator and the API server, after which it continues: a silent connection, an expired token, a
+deleted CRD, a deleted namespace.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ class Relay:
         self._listener.shutdown(socket.SHUT_RDWR)
 
     def go_quiet(self) -> None:
-        """All that are open now. Connections that come later work."""
+        """Let the connections that are open now carry nothing any more. Later ones work."""
         for one in self._quiet:
             one.set()
 
@@ -104,7 +106,7 @@ def test_a_watch_on_a_silent_connection_is_restarted(
 def test_an_expired_token_is_replaced_by_the_token_that_kubelet_wrote(
     resources: Resources, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """The operator as in a pod, in a mount namespace with the account's files."""
+    """The operator runs as in a pod: in a mount namespace with the files of its account."""
     account = tmp_path / "account"
     account.mkdir()
     shutil.copy(control_plane.authority.ca, account / "ca.crt")

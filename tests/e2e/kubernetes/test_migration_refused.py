@@ -1,7 +1,7 @@
-"""States of a migration that others make, on a real API server: each is refused by name, and nothing is done.
+"""Wrong or unclear states of a migration, on a real API server: each is named, and no pod is evicted meanwhile.
 
-Kafka and ZooKeeper are real, as processes; pods of theirs are on a Kubernetes node that is lost, so none ever runs or
-ends. One cluster lives through all of them, in their order.
+Kafka and ZooKeeper are real processes. Their pods are bound to a Kubernetes node that does not exist, so no pod ever
+runs or ends. All tests share one cluster, in their order.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ LIES = {
 }  # fmt: skip
 
 
-class Refused(Resources):
-    """Documents about the cluster; a client of its ensemble that may write."""
+class MigratingResources(Resources):
+    """Resources about the cluster. `client`: a client of its ensemble that may write."""
 
     def __init__(self, operator: Operator, cluster: MigratingCluster, client: KazooClient) -> None:
         super().__init__(operator.plane)
         self.cluster, self.client = cluster, client
         self._audit = operator.plane.audit.mark()
 
-    def at(self, path: str) -> Any:
+    def znode(self, path: str) -> Any:
+        """The content of a znode; None if it does not exist."""
         return read_znode(self.client, f"/kafka{path}")
 
     def wants(self, desired: str, name: str = "orders") -> None:
@@ -50,8 +51,10 @@ class Refused(Resources):
         migration = {"desired": desired, "holdDualWriteFor": "0m"}
         self.apply(name, {}, cluster=cluster, workload=PODS, migration=migration)
 
-    def has(self, name: str, replicas: int = 1, shape: str = "first") -> None:
-        """A StatefulSet, whose pods are bound to the Kubernetes node that is lost."""
+    def apply_stateful_set(self, name: str, replicas: int = 1, shape: str = "first") -> None:
+        """Apply a StatefulSet whose pods are bound to the Kubernetes node `LOST`. `shape`: a part of the template that
+        can change.
+        """
         labels = {"app": name}
         container = {"name": "kafka", "image": "kafka:3.9.2", "env": [{"name": "SHAPE", "value": shape}]}
         template = {"metadata": {"labels": labels}, "spec": {"nodeName": LOST, "containers": [container]}}
@@ -68,11 +71,11 @@ class Refused(Resources):
         return found
 
     def blockers(self) -> dict[str, str]:
-        """What is named, with its remedy."""
+        """Messages of the blockers, each with its remedy."""
         return {one["message"]: one.get("remedy", "") for one in self.status("orders").get("blockers", ())}
 
     def until_named(self, *words: str) -> tuple[str, str]:
-        """The first blocker that has all of these in its message."""
+        """Wait for a blocker that has all of these words in its message. Returns message and remedy."""
 
         def found() -> list[tuple[str, str]]:
             return [one for one in self.blockers().items() if all(word in one[0] for word in words)]
@@ -86,7 +89,7 @@ class Refused(Resources):
 
 
 @pytest.fixture(scope="module")
-def refused(operator: Operator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refused]:
+def resources(operator: Operator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MigratingResources]:
     root = tmp_path_factory.mktemp("refused")
     extra = {"offsets.topic.replication.factor": "1"}
     with (
@@ -96,15 +99,15 @@ def refused(operator: Operator, tmp_path_factory: pytest.TempPathFactory) -> Ite
         client = KazooClient(zookeeper.connect)
         client.start()
         try:
-            found = Refused(operator, made, client)
+            found = MigratingResources(operator, made, client)
             made.run(BROKER, Shape.PLAIN_BROKER)
-            wait_until("a broker is controller", lambda: found.at("/controller") is not None)
-            made.format_controllers(found.at("/cluster/id")["id"])
+            wait_until("a broker is controller", lambda: found.znode("/controller") is not None)
+            made.format_controllers(found.znode("/cluster/id")["id"])
             made.run(CONTROLLER, Shape.MIGRATING_CONTROLLER)
             allow_restarts(operator.plane, NS)
             operator.plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": LOST}})
             for name in ("brokers", "controllers"):
-                found.has(name)
+                found.apply_stateful_set(name)
                 wait_until(f"{name} have a pod", partial(found.pod, f"{name}-0"))
             yield found
         finally:
@@ -115,51 +118,53 @@ def refused(operator: Operator, tmp_path_factory: pytest.TempPathFactory) -> Ite
             operator.plane.kubectl("delete", "node", LOST)
 
 
-def test_a_template_of_controllers_that_was_changed_too_early_stalls_the_migration(refused: Refused) -> None:
-    refused.wants("DualWrite")
-    refused.has("controllers", shape="changed")
-    text, remedy = refused.until_named("the template of StatefulSet controllers was changed before")
+def test_a_template_of_controllers_that_was_changed_too_early_stalls_the_migration(
+    resources: MigratingResources,
+) -> None:
+    resources.wants("DualWrite")
+    resources.apply_stateful_set("controllers", shape="changed")
+    text, remedy = resources.until_named("the template of StatefulSet controllers was changed before")
     assert "controllers-0 would start with it" in text
     assert remedy == "revert the template of controllers in Git"
-    refused.until("orders", "Stalled", "TemplateAhead")
-    refused.has("controllers")
-    wait_until("nothing is ahead", lambda: refused.condition("orders", "Ready").get("reason") != "TemplateAhead")
-    assert not refused.evicted
+    resources.until("orders", "Stalled", "TemplateAhead")
+    resources.apply_stateful_set("controllers")
+    wait_until("nothing is ahead", lambda: resources.condition("orders", "Ready").get("reason") != "TemplateAhead")
+    assert not resources.evicted
 
 
-def test_a_second_resource_of_the_same_cluster_is_stalled_as_duplicate_owner(refused: Refused) -> None:
-    refused.wants("DualWrite", "second")
-    told = refused.until("second", "Stalled", "DuplicateOwner")
-    assert "kafka/orders" in told["message"]
-    refused.delete("second")
-    assert not refused.evicted
+def test_a_second_resource_of_the_same_cluster_is_stalled_as_duplicate_owner(resources: MigratingResources) -> None:
+    resources.wants("DualWrite", "second")
+    condition = resources.until("second", "Stalled", "DuplicateOwner")
+    assert "kafka/orders" in condition["message"]
+    resources.delete("second")
+    assert not resources.evicted
 
 
-def test_a_status_of_a_migration_that_was_edited_by_hand_is_corrected(refused: Refused) -> None:
-    refused.patch_status("orders", {"migration": LIES, "plan": None})
-    refused.wants("DualWrite")
-    wait_until("the phase is what it is", lambda: refused.status("orders")["migration"]["phase"] == "PreMigration")
-    migration = refused.status("orders")["migration"]
+def test_a_status_of_a_migration_that_was_edited_by_hand_is_corrected(resources: MigratingResources) -> None:
+    resources.patch_status("orders", {"migration": LIES, "plan": None})
+    resources.wants("DualWrite")
+    wait_until("the phase is what it is", lambda: resources.status("orders")["migration"]["phase"] == "PreMigration")
+    migration = resources.status("orders")["migration"]
     assert (migration["position"], migration["brokers"]) == ("PreMigration", {"zooKeeper": 1})
-    assert not refused.evicted
+    assert not resources.evicted
 
 
-def test_a_rollback_waits_for_a_controller_pod_on_a_lost_kubernetes_node(refused: Refused) -> None:
+def test_a_rollback_waits_for_a_controller_pod_on_a_lost_kubernetes_node(resources: MigratingResources) -> None:
     """The pod is stopping for ever: only a person can know whether it runs."""
-    refused.cluster.run(BROKER, Shape.FLAGGED_BROKER)
-    wait_until("all is copied", lambda: (refused.at("/migration") or {}).get("kraft_metadata_offset", -1) > 0)
-    refused.wants("RolledBack")
+    resources.cluster.run(BROKER, Shape.FLAGGED_BROKER)
+    wait_until("all is copied", lambda: (resources.znode("/migration") or {}).get("kraft_metadata_offset", -1) > 0)
+    resources.wants("RolledBack")
     wait_until(
-        "Git is asked", lambda: PersonAction.NO_CONTROLLERS in refused.condition("orders", "Ready").get("message", "")
+        "Git is asked", lambda: PersonAction.NO_CONTROLLERS in resources.condition("orders", "Ready").get("message", "")
     )
-    refused.has("controllers", replicas=0)
-    refused.cluster.nodes[CONTROLLER].stop()
-    wait_until("the pod is stopping", lambda: refused.pod("controllers-0").get("deletionTimestamp"))
-    _, remedy = refused.until_named("controllers-0 of StatefulSet controllers is stopping", "may still write")
+    resources.apply_stateful_set("controllers", replicas=0)
+    resources.cluster.nodes[CONTROLLER].stop()
+    wait_until("the pod is stopping", lambda: resources.pod("controllers-0").get("deletionTimestamp"))
+    _, remedy = resources.until_named("controllers-0 of StatefulSet controllers is stopping", "may still write")
     assert "kubectl delete pod controllers-0 --force" in remedy
-    assert refused.at("/controller")["brokerid"] == CONTROLLER
-    assert not refused.status("orders").get("intents")
+    assert resources.znode("/controller")["brokerid"] == CONTROLLER
+    assert not resources.status("orders").get("intents")
 
-    refused.plane.kubectl("delete", "pod", "controllers-0", "-n", NS, "--grace-period=0", "--force")
-    wait_until("a broker is controller", lambda: (refused.at("/controller") or {}).get("brokerid") == BROKER)
-    assert refused.at("/migration") is None
+    resources.plane.kubectl("delete", "pod", "controllers-0", "-n", NS, "--grace-period=0", "--force")
+    wait_until("a broker is controller", lambda: (resources.znode("/controller") or {}).get("brokerid") == BROKER)
+    assert resources.znode("/migration") is None

@@ -1,4 +1,6 @@
-"""The operator killed, and the API server and Kafka away: the same end, nothing done twice, no restart by hand."""
+"""The operator is killed, or the API server or Kafka is away: in the end the levels are the same, none is raised twice,
+and nobody has to restart anything.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 INSTANTS = 60 if SOAK else 4
+"""Number of kills at random moments."""
 
 LEVELS = {"share.version": 1, "streams.version": 1, "eligible.leader.replicas.version": 1}
 
@@ -93,7 +96,7 @@ def forgotten(operator: Operator, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Site:
-    """An operator with what it needs."""
+    """An operator with its API server and its Kafka. `without_api`, `without_kafka`: what an outage takes away."""
 
     operator: Operator
     kafka: Cluster
@@ -131,12 +134,13 @@ def another_site(folder: Path, *, without_api: bool, without_kafka: bool) -> Ite
 def test_every_resource_is_reconciled_again_after_an_outage_of_two_minutes(
     resources: Resources, operator: Operator, kafka: Cluster, tmp_path: Path
 ) -> None:
-    """The API server, Kafka, and both; at three sites, so that all of them are away in the same two minutes.
+    """The API server is away, or Kafka, or both: at three sites, so that one wait of two minutes suffices.
 
-    Nor does a resource that asks for as much waiting as the schema allows turn anything red meanwhile.
+    The operator stays healthy meanwhile, even with a resource that has as many silent addresses and as long a timeout
+    as the schema allows.
     """
     with (
-        socket.create_server(("", 0)) as nobody,  # takes connections, and never says a word
+        socket.create_server(("", 0)) as nobody,  # accepts connections, and never answers
         another_site(tmp_path / "api", without_api=True, without_kafka=False) as no_api,
         another_site(tmp_path / "kafka", without_api=False, without_kafka=True) as no_kafka,
     ):
@@ -151,7 +155,7 @@ def test_every_resource_is_reconciled_again_after_an_outage_of_two_minutes(
             site.break_down()
         away(120.0)
         assert [site.operator.asked("/healthz")[0] for site in sites] == [200] * 3
-        # A reconciliation of it was completed.
+        # Even of that resource a reconciliation was completed.
         assert no_kafka.resources.condition("worst", "Reachable")["reason"] == "BootstrapUnreachable"
         no_kafka.resources.delete("worst")
         for site in sites:

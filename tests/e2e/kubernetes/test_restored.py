@@ -1,4 +1,4 @@
-"""etcd restored from a snapshot under a running operator: versions of resources go back, and nothing stays unseen."""
+"""etcd is restored from a snapshot while the operator runs: resourceVersions go back, and later changes are seen."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.process import free_port
 
 SOON = 60
-"""Seconds: a list that failed while no server answered is repeated every five. The next one comes in ten minutes."""
+"""Seconds within which a change is seen. A list that failed is repeated every five seconds; without a failure the next
+one would come after ten minutes.
+"""
 NOBODY = {"bootstrapServers": f"{LOOPBACK}:{free_port()}"}
 
 
 @pytest.fixture
 def operator(tmp_path: Path) -> Iterator[Operator]:
-    """With a control plane of its own: the others' must not be turned back."""
+    """An operator with a control plane of its own, since other tests share theirs and it must not go back."""
     with ControlPlane(tmp_path / "plane") as plane:
         install(plane)
         with Operator(plane, tmp_path / "operator") as running:

@@ -1,4 +1,4 @@
-"""The simulated API server of the fast tests is as a real one: the same cases, asked over HTTPS."""
+"""The cases that the simulated API server of the fast tests is tested by, sent to a real API server over HTTPS."""
 
 from __future__ import annotations
 

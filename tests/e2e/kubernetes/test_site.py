@@ -1,4 +1,4 @@
-"""The pages of docs as a web site: every link leads somewhere, a browser shows it, nothing is fetched elsewhere."""
+"""The pages of docs as a web site: a dead link fails its build, a browser shows it, and it loads no files of others."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ def test_the_site_has_every_page_of_the_docs_and_loads_no_file_of_another_site(s
 def test_a_browser_shows_the_site_without_a_console_message(site: Path, tmp_path: Path, page: str) -> None:
     found = opened(site / page, tmp_path / "profile")
     assert "md-content" in found.document
-    assert [
-        line for line in found.console if "file://" not in line
-    ] == []  # a script may read no file: that is the search
+    # The search loads its index by a script, which a browser refuses for files.
+    assert [line for line in found.console if "file://" not in line] == []
 
 
 def test_a_dead_link_fails_the_build_of_the_site(tmp_path: Path) -> None:

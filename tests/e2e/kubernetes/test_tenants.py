@@ -1,4 +1,6 @@
-"""What one who may write resources cannot do: read a Secret through us, steer us to an address, see a secret."""
+"""Attacks by a user who may write resources: to read a Secret through the operator, to make it connect to a forbidden
+address, to see a password.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def store(plane: ControlPlane, folder: Path, *, labelled: bool = True) -> None:
         plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 
-def spoken_to(cluster: Cluster) -> dict[str, Any]:
+def connection_of(cluster: Cluster) -> dict[str, Any]:
     return {
         "bootstrapServers": cluster.bootstrap_servers,
         "bootstrapControllers": cluster.bootstrap_controllers,
@@ -79,12 +81,12 @@ def test_a_secured_cluster_is_raised_with_labelled_secrets_and_a_rotated_secret_
 ) -> None:
     plane = resources.plane
     store(plane, secrets(tmp_path / "wrong", secured, password="canary-wrong-password-31cd"))
-    resources.apply("secured", {"metadata.version": 22}, cluster=spoken_to(secured))
+    resources.apply("secured", {"metadata.version": 22}, cluster=connection_of(secured))
     resources.until("secured", "Reachable", "AuthenticationFailed")
     store(plane, secrets(tmp_path / "right", secured))
     resources.wait("secured", "Ready")
     assert secured.features()["metadata.version"][2] == "4.0-IV0"
-    nowhere(operator, *USERS.values(), "canary-wrong-password-31cd")
+    assert_not_revealed(operator, *USERS.values(), "canary-wrong-password-31cd")
 
 
 def test_a_secret_without_the_label_is_reported_like_a_missing_secret(
@@ -93,15 +95,15 @@ def test_a_secret_without_the_label_is_reported_like_a_missing_secret(
     plane = resources.plane
     there = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "exists", "namespace": NS}}
     plane.apply({**there, "stringData": {"username": "x", "password": UNLABELLED}})
-    told = set()
+    messages = set()
     for name in ("exists", "missing"):
         sasl = {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": name}}
-        cluster = {**spoken_to(secured), "sasl": sasl, "tls": {}, "controllerListener": {}}
+        cluster = {**connection_of(secured), "sasl": sasl, "tls": {}, "controllerListener": {}}
         resources.apply(name, {}, cluster=cluster)
         message = resources.until(name, "Reachable", "CredentialsInvalid")["message"]
-        told.add(message.replace(name, "NAME"))
-    assert len(told) == 1
-    nowhere(operator, UNLABELLED)
+        messages.add(message.replace(name, "NAME"))
+    assert len(messages) == 1
+    assert_not_revealed(operator, UNLABELLED)
 
 
 def test_a_zookeeper_digest_secret_without_the_label_reads_as_if_there_were_none(
@@ -111,7 +113,7 @@ def test_a_zookeeper_digest_secret_without_the_label_reads_as_if_there_were_none
     plane = resources.plane
     there = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "digest", "namespace": NS}}
     plane.apply({**there, "stringData": {"username": "x", "password": UNLABELLED}})
-    told = set()
+    messages = set()
     with socket.create_server(("127.0.0.1", 0)) as ensemble:
         ensemble.setblocking(False)
         for name in ("digest", "missing"):
@@ -119,12 +121,12 @@ def test_a_zookeeper_digest_secret_without_the_label_reads_as_if_there_were_none
             cluster = {"bootstrapServers": "127.0.0.1:1", "zookeeper": zookeeper}
             resources.apply(name, {}, cluster=cluster, migration={"desired": "PreMigration"})
             message = resources.until(name, "Reachable", "CredentialsInvalid")["message"]
-            told.add(message.replace(name, "NAME"))
-        with pytest.raises(BlockingIOError):
+            messages.add(message.replace(name, "NAME"))
+        with pytest.raises(BlockingIOError):  # no connection is waiting
             ensemble.accept()
-    assert len(told) == 1
-    assert f'{CREDENTIALS}: "true"' in told.pop()
-    nowhere(operator, UNLABELLED)
+    assert len(messages) == 1
+    assert f'{CREDENTIALS}: "true"' in messages.pop()
+    assert_not_revealed(operator, UNLABELLED)
 
 
 def test_no_reference_reads_an_object_of_another_namespace(resources: Resources, operator: Operator) -> None:
@@ -141,7 +143,7 @@ def test_no_reference_reads_an_object_of_another_namespace(resources: Resources,
     document = resources.document("thief", {}, cluster={"bootstrapServers": "a:1", "tls": {}, "sasl": sasl})
     assert "unknown field" in refused(plane, document)
     assert plane.audit.rows(resource="secrets", user=USER, namespace="elsewhere") == []
-    nowhere(operator, ELSEWHERE)
+    assert_not_revealed(operator, ELSEWHERE)
 
 
 def refused(plane: ControlPlane, document: dict[str, Any]) -> str:
@@ -157,15 +159,15 @@ def test_a_login_that_would_reveal_the_secret_is_refused_without_tls(resources: 
     sasl = {"mechanism": mechanism, "secretRef": {"name": "login"}}
     for cluster in ({"sasl": sasl}, {"controllerListener": {"sasl": sasl}}):
         resources.apply("open", {}, cluster={"bootstrapServers": "a:1", **cluster})
-        told = resources.until("open", "Stalled", "InvalidSpec")
-        assert f"{mechanism} without TLS" in told["message"]
+        condition = resources.until("open", "Stalled", "InvalidSpec")
+        assert f"{mechanism} without TLS" in condition["message"]
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254:80", "[fe80::1]:80", "2852039166:80", "[::ffff:a9fe:a9fe]:80"])
 def test_a_forbidden_address_is_refused(resources: Resources, address: str) -> None:
     resources.apply("ssrf", {}, cluster={"bootstrapServers": address})
-    told = resources.until("ssrf", "Reachable", "AddressRefused")
-    assert "the operator's settings do not allow this address" in told["message"]
+    condition = resources.until("ssrf", "Reachable", "AddressRefused")
+    assert "the operator's settings do not allow this address" in condition["message"]
 
 
 def test_the_address_of_the_api_server_is_refused(resources: Resources) -> None:
@@ -189,7 +191,7 @@ def test_the_api_server_is_refused_at_another_address_of_its_node(resources: Res
 def test_no_connection_is_made_to_a_denied_address_that_a_broker_advertises(
     resources: Resources, tmp_path: Path
 ) -> None:
-    """The owner of a broker decides where its listeners are: here, where a trap listens on a denied address."""
+    """The owner of a broker decides which address it advertises: here a denied one, at which a trap listens."""
     cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=2)
     address = f"127.0.0.1:{cluster.nodes[1].port}"
     with socket.create_server((TRAP, 0)) as trap:
@@ -198,8 +200,8 @@ def test_no_connection_is_made_to_a_denied_address_that_a_broker_advertises(
         with cluster:
             assert 2 in listed_brokers(cluster.nodes[1].port)
             run("describe", "--bootstrap-server", address, "--request-timeout", "4")
-            trap.accept()[0].close()  # so it would be gone to
-            with pytest.raises(BlockingIOError):
+            trap.accept()[0].close()  # the command line, which denies no address, does connect to the trap
+            with pytest.raises(BlockingIOError):  # no further connection is waiting
                 trap.accept()
 
             resources.apply("redirect", {"group.version": 1}, cluster={"bootstrapServers": address})
@@ -208,8 +210,10 @@ def test_no_connection_is_made_to_a_denied_address_that_a_broker_advertises(
                 trap.accept()
 
 
-def nowhere(operator: Operator, *secrets_: str) -> None:
-    """Not in the log, a metric, a status or an Event: as it is, or in a form people would turn it back from."""
+def assert_not_revealed(operator: Operator, *secrets_: str) -> None:
+    """None of these secrets is in the log, a metric, a resource or an Event, neither as it is nor in an encoding that
+    can be reversed.
+    """
     everything = operator.log + operator.asked("/metrics")[1]
     everything += operator.plane.kubectl("get", "kff,events.events.k8s.io", "-A", "-o", "json")
     for secret in secrets_:

@@ -1,4 +1,4 @@
-"""The tables as others read them: each library gives, row by row, what our own readers give."""
+"""The tables as other libraries read them: each gives the same rows as our own readers."""
 
 from __future__ import annotations
 

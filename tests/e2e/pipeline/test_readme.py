@@ -1,4 +1,4 @@
-"""The README's part about the metadata logs of many clusters: what stands there is typed into a shell."""
+"""The README's part about the metadata logs of many clusters: its commands are run in a shell."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ SCALE = replace(SMALL, clusters=6, days=3, kept_days=2, partitions=3)
 
 
 def readme() -> str:
-    """What is installed from this folder was installed from there already, and another folder has the logs."""
+    """The commands of README. They install from the folder of the repository; here they run in another folder, and the
+    package is installed already, so they name it instead.
+    """
     part = (ROOT / "README.md").read_text().partition("\n## Analyze the metadata logs of many clusters\n")[2]
     commands = part.partition("```sh\n")[2].partition("```")[0]
     assert "\npip install '.[" in f"\n{commands}"
     return commands.replace("'.[", "'kafka-features-operator[")
 
 
-def typed(commands: str, folder: Path) -> str:
-    """Into a shell. What pip is to install is there already, in the versions of the lock files."""
+def output_of(commands: str, folder: Path) -> str:
+    """Run the commands in a shell. The packages that pip installs are there already, in the versions of the lock
+    files.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", commands], cwd=folder, env={**os.environ, "PATH": path, "PIP_NO_INDEX": "1"},
@@ -39,10 +43,10 @@ def test_the_commands_of_the_readme_write_tables_on_spark_and_the_second_run_rea
     write_fleet(tmp_path / "fleet", SCALE)
     (tmp_path / "logs").symlink_to("fleet/logs")
     with one_at_a_time():
-        first = typed(readme(), tmp_path)
+        first = output_of(readme(), tmp_path)
     assert "pipeline: 6 clusters, " in first
     assert ", 0 damaged; " in first
     assert "Spark on local[*]; tables in " in first
-    assert "pipeline: nothing new in 6 clusters; tables in " in typed(readme(), tmp_path)
+    assert "pipeline: nothing new in 6 clusters; tables in " in output_of(readme(), tmp_path)
     made = tables(tmp_path / "tables")
     assert all(made[name] for name in ("metadata_records", "feature_timeline", "upgrade_readiness"))

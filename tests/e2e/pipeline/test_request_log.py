@@ -1,4 +1,6 @@
-"""`kafka_request_log`: each request is in one partition, whatever the pieces are, and damage is as the mode says."""
+"""Spark's data source `kafka_request_log`: each request is in exactly one partition, whatever the size of pieces, and
+the mode decides what happens to lines that cannot be parsed.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +44,7 @@ def counts(folder: Path, **options: object) -> Counter[tuple[Any, ...]]:
 
 
 EXPECTED: Counter[tuple[Any, ...]] = Counter()
+"""Requests of `log()` by client and version (fields 5 and 2 of a group), without the last line, which has no end."""
 for _key, _count in naive(log().splitlines()[:-1]).items():
     EXPECTED[_key[5], _key[2]] += _count
 
@@ -66,6 +69,7 @@ def test_compressed_logs_and_those_that_a_runtime_wrapped_are_not_cut(tmp_path: 
 def test_lines_that_cannot_be_parsed_are_counted_left_out_or_end_the_query(tmp_path: Path) -> None:
     place(tmp_path, 1, LOG, BAD + log() + b"\n" + BAD)
     assert sum(row["rejected"] or 0 for row in rows(tmp_path, piece=1000)) == 2
+    # 40, and the last line, which has an end here
     assert sum(row["requests"] for row in rows(tmp_path, mode="dropmalformed")) == 41
     with pytest.raises(DamagedInputError, match=r"orders/1/kafka-request\.log: 2 lines of requests cannot be parsed"):
         rows(tmp_path, mode="FAILFAST")

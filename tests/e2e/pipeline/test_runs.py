@@ -1,4 +1,6 @@
-"""Runs on Spark: the tables that one core makes, whichever process is killed, and wherever workers are."""
+"""Runs on Spark: they write the tables that a run on one core writes, also after one of their processes was killed, and
+with workers in processes of their own.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ LOCAL = "local[2]"
 
 
 def made_inputs(folder: Path) -> list[Path]:
-    """Two places: a cluster with two nodes, and one with damage."""
+    """Three logs in two folders: of both nodes of one cluster, and of another cluster with a damaged batch."""
     put(folder / "a", "orders", "1", SEGMENT, made_log(), "orders-id")
     put(folder / "b", "orders", "2", SEGMENT, made_log()[:-40], "orders-id")
     hurt = bytearray(made_log())
@@ -33,8 +35,10 @@ def made_inputs(folder: Path) -> list[Path]:
     return [folder / "a", folder / "b"]
 
 
-def looks() -> Looks:
-    """At the points of a run on one core, which writes what a run on Spark writes: each at which it differs is one."""
+def points_of_a_run() -> Looks:
+    """The points at which a run may be killed, by a run on one core, which writes the same as one on Spark.
+    `different`: the points before which something was written since the last one.
+    """
     with tempfile.TemporaryDirectory() as name:
         found = Looks(Path(name) / "out")
         parts = {"before": found, "start_engine": lambda: started(found)}
@@ -75,7 +79,7 @@ def test_a_run_on_spark_continues_the_tables_of_another_run(
 ) -> None:
     run(inputs[:1], tmp_path / "out")
     summary = sparks.said(on_spark(inputs, tmp_path / "out"))
-    assert 0 < summary["files"] < 3
+    assert 0 < summary["files"] < 3  # not the files of the first run again
     assert tables(tmp_path / "out") == expected
 
 
@@ -84,12 +88,12 @@ def test_a_run_on_spark_writes_the_tables_of_a_run_on_one_core(
 ) -> None:
     summary = sparks.said(on_spark(inputs, tmp_path / "out"))
     assert summary["files"] == 3
-    assert summary["points"] == looks().count
+    assert summary["points"] == points_of_a_run().count
     assert not summary["problems"]
     assert tables(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("point", looks().different if SOAK else (1, 12))
+@pytest.mark.parametrize("point", points_of_a_run().different if SOAK else (1, 12))
 def test_a_run_after_a_killed_driver_completes_the_tables_in_any_order_of_inputs(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path, point: int
 ) -> None:
@@ -103,7 +107,7 @@ def test_a_run_after_a_killed_driver_completes_the_tables_in_any_order_of_inputs
 def test_a_run_ends_with_an_error_if_a_python_worker_is_killed_and_the_next_run_makes_all_tables(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A local master tries no task again."""
+    """A local master does not repeat a task that failed."""
     kill_file = tmp_path / "kill"
     kill_file.touch()
     done = on_spark(inputs, tmp_path / "out", kill_file=kill_file)
@@ -128,7 +132,7 @@ def test_a_run_ends_with_the_name_of_a_library_that_workers_do_not_have(inputs: 
 def test_a_run_on_two_workers_that_have_kraftlog_and_msgspec_alone_writes_the_same_tables(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    """One Python worker is killed as well: here Spark tries its task again."""
+    """One Python worker is killed as well: a cluster of Spark repeats its task."""
     kill_file = tmp_path / "kill"
     kill_file.touch()
     python = sparks.worker_python(tmp_path, "msgspec")
@@ -140,7 +144,7 @@ def test_a_run_on_two_workers_that_have_kraftlog_and_msgspec_alone_writes_the_sa
     assert not kill_file.exists()
     assert not summary["problems"]
     assert tables(tmp_path / "out") == expected
-    assert len(list(tmp_path.glob("work-*/app-*/*/stderr"))) == 2
+    assert len(list(tmp_path.glob("work-*/app-*/*/stderr"))) == 2  # an executor on each worker
 
 
 def test_a_table_that_a_worker_cannot_write_ends_the_run_as_on_one_core(inputs: list[Path], tmp_path: Path) -> None:
@@ -157,7 +161,7 @@ def test_evidence_about_clients_gives_the_same_tables_on_spark_as_on_one_core(tm
     evidence.logs(tmp_path / "logs")
     evidence.everything(tmp_path / "evidence")
     values = sparks.arguments(tmp_path / "logs", tmp_path / "out", tmp_path / "evidence", HEAP)
-    for count in (8, 1):
+    for count in (8, 1):  # all files of evidence first, then the one that is added at the end of the loop
         summary = sparks.said(sparks.script("tests.e2e.pipeline.client_runs", *values))
         assert summary == {"files": count, "problems": []}
         evidence.run(tmp_path / "logs", tmp_path / "expected", [tmp_path / "evidence"])

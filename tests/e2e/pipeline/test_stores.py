@@ -1,4 +1,4 @@
-"""Inputs and tables in a real object store: the tables that folders give, or one line that says why not."""
+"""Inputs and tables in a real object store: the tables are the same as with folders, or an error is one line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def made(s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def one(s3: S3, request: pytest.FixtureRequest) -> str:
+def bucket(s3: S3, request: pytest.FixtureRequest) -> str:
     """A bucket with one segment of one node, where a test may change it."""
     bucket = request.node.originalname.replace("_", "-")[-60:].strip("-")
     s3.system.create_dir(bucket)
@@ -83,18 +83,18 @@ def test_a_run_on_spark_reads_a_bucket_into_the_same_tables(s3: S3, made: Path, 
     assert tables(tmp_path / "out") == tables(made / "out")
 
 
-def test_only_the_new_bytes_of_an_object_that_has_grown_are_read(s3: S3, one: str, tmp_path: Path) -> None:
+def test_only_the_new_bytes_of_an_object_that_has_grown_are_read(s3: S3, bucket: str, tmp_path: Path) -> None:
     for batches in (12, 20):
-        s3.put(segment(one), made_log(batches))
+        s3.put(segment(bucket), made_log(batches))
         put(tmp_path / "in", "orders", "1", SEGMENT, made_log(batches))
-        read = run_from(s3.uri(one), tmp_path / "out").account["size"]
+        read = run_from(s3.uri(bucket), tmp_path / "out").account["size"]
         run([tmp_path / "in"], tmp_path / "expected")
     assert read == len(made_log(20)) - len(made_log(12))
     assert tables(tmp_path / "out") == tables(tmp_path / "expected")
 
 
 class Meanwhile(OneCore):
-    """Something happens when parts are planned and not yet read."""
+    """An engine that calls `happens` when the parts are planned and not yet read."""
 
     def __init__(self, happens: Callable[[], None]) -> None:
         self._happens = happens
@@ -104,27 +104,27 @@ class Meanwhile(OneCore):
         return super().outcomes(tasks, output)
 
 
-@pytest.mark.parametrize("batches", [11, 12, 20])
+@pytest.mark.parametrize("batches", [11, 12, 20], ids=["shorter", "of the same size", "longer"])
 def test_an_object_that_is_replaced_before_it_is_read_is_left_for_the_next_run(
-    s3: S3, one: str, tmp_path: Path, batches: int
+    s3: S3, bucket: str, tmp_path: Path, batches: int
 ) -> None:
     other = bytearray(made_log(batches))
     other[-1] ^= 1
-    s3.put(segment(one), made_log(12))
-    summary = run_from(s3.uri(one), tmp_path, Meanwhile(lambda: s3.put(segment(one), bytes(other))))
+    s3.put(segment(bucket), made_log(12))
+    summary = run_from(s3.uri(bucket), tmp_path, Meanwhile(lambda: s3.put(segment(bucket), bytes(other))))
     assert summary.problems == [f"orders/1/{SEGMENT}: replaced while it was read; run again"]
     assert summary.files == 0
-    run_from(s3.uri(one), tmp_path)
-    run_from(s3.uri(one), tmp_path / "again")
+    run_from(s3.uri(bucket), tmp_path)
+    run_from(s3.uri(bucket), tmp_path / "again")
     assert tables(tmp_path) == tables(tmp_path / "again")
 
 
-def test_an_object_that_is_deleted_before_it_is_read_is_a_named_problem(s3: S3, one: str, tmp_path: Path) -> None:
-    summary = run_from(s3.uri(one), tmp_path, Meanwhile(lambda: s3.system.delete_file(segment(one))))
+def test_an_object_that_is_deleted_before_it_is_read_is_a_named_problem(s3: S3, bucket: str, tmp_path: Path) -> None:
+    summary = run_from(s3.uri(bucket), tmp_path, Meanwhile(lambda: s3.system.delete_file(segment(bucket))))
     assert summary.problems == [f"orders/1/{SEGMENT}: deleted since it was listed; run again"]
 
 
-def test_pieces_are_never_of_two_objects(s3: S3, one: str, tmp_path: Path) -> None:
+def test_no_piece_is_read_from_an_object_that_was_replaced(s3: S3, bucket: str, tmp_path: Path) -> None:
     tasks: list[Task] = []
 
     class Keeping(OneCore):
@@ -132,10 +132,10 @@ def test_pieces_are_never_of_two_objects(s3: S3, one: str, tmp_path: Path) -> No
             tasks.extend(planned)
             return super().outcomes(planned, output)
 
-    run_from(s3.uri(one), tmp_path, Keeping())
+    run_from(s3.uri(bucket), tmp_path, Keeping())
     rows = iter(PartReader(tasks[0]))
     next(rows)
-    s3.put(segment(one), made_log(30))
+    s3.put(segment(bucket), made_log(30))
     with pytest.raises(InputChangedError, match="replaced while it was read; run again"):
         list(rows)
 
@@ -152,7 +152,7 @@ def test_a_store_that_is_lost_ends_the_run_and_the_next_one_completes_it(s3: S3,
             run_from(s3.uri("fleet/logs"), tmp_path, Meanwhile(lost))
     finally:
         s3.daemon.heal()
-    assert load(str(tmp_path))[0].sequence == 2
+    assert load(str(tmp_path))[0].sequence == 2  # the store is lost in the third group; the first two are committed
     run_from(s3.uri("fleet/logs"), tmp_path)
     assert tables(tmp_path) == tables(made / "out")
 
@@ -203,10 +203,10 @@ def test_inputs_that_cannot_be_listed_end_the_run_with_one_line_and_leave_the_ta
         uri, says = uri.replace(str(s3.port), "1"), "the store cannot be reached: curlCode: 7"
     path.write_text(path.read_text().replace(s3.uri("fleet/logs"), uri))
     assert main(["pipeline", "run", "--config", str(path)]) == Exit.BLOCKED
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert f"{uri}: {says}" in said.err
-    assert SECRET not in said.err
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert f"{uri}: {says}" in printed.err
+    assert SECRET not in printed.err
     assert tables(tmp_path / "out") == before
 
 

@@ -1,4 +1,4 @@
-"""The SQL views on Spark, over the tables of a generated fleet: their rows are what happened."""
+"""The SQL views on Spark, over the tables of a generated fleet: their rows are what happened in the fleet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the tables of a run."""
+    """A folder with the tables of a run."""
     folder = tmp_path_factory.mktemp("views")
     fleet = f"inputs: [{written()}/logs]\ndocuments: {written()}/documents\n"
     (folder / "pipeline.yaml").write_text(f"{fleet}output: tables\nspark: {{enabled: false}}\n")
@@ -36,8 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["", *sparks.OLDER])
-def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
-    """What one version of Spark answers, over these tables and over none; as `test_source` has the versions."""
+def answers(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    """The rows of the views in one version of Spark, over these tables and over none; the versions are those of
+    `test_source`.
+    """
     interpreter = sparks.python(request.param)
     done = sparks.script(
         "tests.e2e.pipeline.views", str(folder / "tables"), str(folder / "none"), RELEASE, interpreter=interpreter
@@ -47,12 +49,12 @@ def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_every_view_exists_and_is_empty_without_tables(said: dict[str, Any]) -> None:
-    assert said["empty"] == {name: [] for name in VIEWS}
+def test_every_view_exists_and_is_empty_without_tables(answers: dict[str, Any]) -> None:
+    assert answers["empty"] == {name: [] for name in VIEWS}
 
 
-def test_the_view_fleet_blockers_has_the_blockers_of_the_command_gate(said: dict[str, Any]) -> None:
-    found = said["views"]["fleet_blockers"]
+def test_the_view_fleet_blockers_has_the_blockers_of_the_command_gate(answers: dict[str, Any]) -> None:
+    found = answers["views"]["fleet_blockers"]
     expected = gate(Target("release", RELEASE)).clusters
     nodes = {
         (one.name.cluster, node["role"], node["node_id"], node["feature"], node["offset"])
@@ -71,23 +73,23 @@ def test_the_view_fleet_blockers_has_the_blockers_of_the_command_gate(said: dict
     assert {row["cluster"] for row in found} == histories().keys() - ready
 
 
-def test_the_view_ghosts_has_the_three_ghosts_of_the_fleet(said: dict[str, Any]) -> None:
+def test_the_view_ghosts_has_the_three_ghosts_of_the_fleet(answers: dict[str, Any]) -> None:
     plans = [history.plan for history in histories().values() if history.plan.ghost is not None]
     assert len(plans) == 3
-    assert {(row["cluster"], row["role"], row["node_id"]) for row in said["views"]["ghosts"]} == {
+    assert {(row["cluster"], row["role"], row["node_id"]) for row in answers["views"]["ghosts"]} == {
         (plan.name, "controller" if plan.story is Story.GHOST_CONTROLLER else "broker", plan.ghost) for plan in plans
     }
 
 
-def test_the_view_drift_has_the_level_that_was_changed_by_hand(said: dict[str, Any]) -> None:
-    (row,) = said["drift"]
+def test_the_view_drift_has_the_level_that_was_changed_by_hand(answers: dict[str, Any]) -> None:
+    (row,) = answers["drift"]
     assert (row["cluster"], row["feature"], row["level"], row["desired_level"]) == (
         history_with(Story.CHANGED_BY_HAND).plan.name, "share.version", 0, 1,
     )  # fmt: skip
 
 
-def test_the_view_stuck_migrations_has_the_migration_that_waits_for_its_last_broker(said: dict[str, Any]) -> None:
-    (row,) = said["views"]["stuck_migrations"]
+def test_the_view_stuck_migrations_has_the_migration_that_waits_for_its_last_broker(answers: dict[str, Any]) -> None:
+    (row,) = answers["views"]["stuck_migrations"]
     plan = history_with(Story.STUCK_MIGRATION).plan
     assert (row["cluster"], row["state_name"], row["zk_brokers_remaining"]) == (
         plan.name,
@@ -97,9 +99,9 @@ def test_the_view_stuck_migrations_has_the_migration_that_waits_for_its_last_bro
 
 
 def test_the_view_what_finalized_when_attributes_changes_of_the_operator_and_leaves_others_unattributed(
-    said: dict[str, Any],
+    answers: dict[str, Any],
 ) -> None:
-    found = [row for row in said["views"]["what_finalized_when"] if row["finalized_at"] is not None]
+    found = [row for row in answers["views"]["what_finalized_when"] if row["finalized_at"] is not None]
     by_hand = history_with(Story.CHANGED_BY_HAND).plan.name
     assert ("share.version", 0, "Unattributed") in {
         (row["feature"], row["level"], row["attribution"]) for row in found if row["cluster"] == by_hand
@@ -114,19 +116,22 @@ def test_the_view_what_finalized_when_attributes_changes_of_the_operator_and_lea
         assert (row["attribution"] != "Unattributed") is change.by_operator
 
 
-def test_the_view_roll_durations_has_the_time_of_each_roll(said: dict[str, Any]) -> None:
-    found = said["views"]["roll_durations"]
+def test_the_view_roll_durations_has_the_time_of_each_roll(answers: dict[str, Any]) -> None:
+    found = answers["views"]["roll_durations"]
     restarted = {name: roll for name in histories() if (roll := roll_of(histories()[name])) is not None}
     assert restarted
     for name, (began, brokers) in restarted.items():
         (roll,) = (row for row in found if row["cluster"] == name and row["nodes"] >= brokers)
         assert str(roll["started"]) <= began
         assert roll["ended"] is not None
+    # The flapping broker was away 24 times; a few of them may be one roll.
     assert len([row for row in found if row["cluster"] == history_with(Story.FLAPPING).plan.name]) >= 20
 
 
 def roll_of(history: History) -> tuple[str, int] | None:
-    """A roll without an upgrade, which the log has whole: when its first broker registered again, and how many did."""
+    """The roll without an upgrade in a history: the time at which its first broker registered again, and how many did.
+    None if there is no such roll.
+    """
     if history.plan.restarted is None:
         return None
     since = history.began_ms + history.plan.restarted * 86_400_000

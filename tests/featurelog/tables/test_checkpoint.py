@@ -39,13 +39,13 @@ EXAMPLES = settings(max_examples=share(500), deadline=None)
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Copied]:
-    """Logs of three nodes with segments of their own, and snapshots."""
+    """The log of a cluster on three nodes, with other segments and snapshots on each."""
     items = story([*draw(STEPS), *draw(STEPS)])
     elected = draw(st.integers(9, len(items)))
     whole = batches(items[:elected]) + batches([leader(3002), *items[elected:]], start=elected, epoch=2)
     data = b"".join(whole)
     shared = sorted({0, *draw(st.lists(st.integers(1, len(whole) - 1), max_size=3))})
-    lost = draw(st.sampled_from([None, None, *shared]))  # in all copies
+    lost = draw(st.sampled_from([None, None, *shared]))  # a segment that is missing in all copies
     copies, drops = [], draw(st.booleans())
     for node in VOTERS:
         begins = sorted({0, *draw(st.lists(st.integers(1, len(whole) - 1), max_size=3))})
@@ -111,6 +111,9 @@ def test_tables_are_the_same_whether_they_continue_from_a_checkpoint_or_not(
 
 
 def test_what_a_checkpoint_covers_is_not_read() -> None:
+    """Runs read up to offsets 14, 20 and 24. The copies have snapshots at 12 and 16, and segments from 0 and from 10
+    on. So the parts before offset 14 are covered by the checkpoint, as is the first snapshot.
+    """
     assert Checkpoint.load(checkpoint()).end == 16
     read: list[str] = []
 
@@ -134,13 +137,14 @@ def test_what_a_checkpoint_covers_is_not_read() -> None:
 
 def test_no_checkpoint_covers_records_that_other_copies_may_still_lack() -> None:
     copies = [copy.copy() for copy in grown(14, 20)]
-    assert made(copies, None, SETTLED_MS)[1]["checkpoint"] is None
+    assert made(copies, None, SETTLED_MS)[1]["checkpoint"] is None  # all records are younger than SETTLED_MS
+    # The third copy goes up to offset 14, so the checkpoint ends at the snapshot before that, not at 16.
     behind = [*copies[:2], *(copy.copy() for copy in grown(14)[2:])]
     assert Checkpoint.load(made(behind, None)[1]["checkpoint"]).end == 12
 
 
 def sealed(data: bytes) -> bytes:
-    """A checkpoint of these pickled bytes, as somebody forges it."""
+    """A forged checkpoint: pickled bytes with their correct digest."""
     return hashlib.sha256(data).digest() + data
 
 
@@ -153,19 +157,28 @@ def call(module: str, name: str, *arguments: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "the checkpoint is damaged"),
-        (pickle.dumps(5), "the checkpoint is damaged"),
-        (sealed(b"\x80\x05"), "the checkpoint cannot be read"),
-        (sealed(pickle.dumps(print)), "the checkpoint cannot be read"),
-        (sealed(pickle.dumps(pytest.MonkeyPatch())), "the checkpoint cannot be read"),
-        (sealed(call("kraftlog.topics", "attrgetter", "name")), "the checkpoint cannot be read"),
-        (sealed(call("kraftlog.arrow.lines", "chain")), "the checkpoint cannot be read"),
-        (sealed(call("kraftlog.maps", "_Items", "")), "the checkpoint cannot be read"),
-        (sealed(call("featurelog.tables.checkpoint", "files.Segment", "", "")), "the checkpoint cannot be read"),
-        (sealed(pickle.dumps(((3, "0.0.1", (3, 11)), 5, {}, None, {}))), "another release made the checkpoint"),
-        (sealed(pickle.dumps(5)), "another release made the checkpoint"),
+        pytest.param(b"", "the checkpoint is damaged", id="empty"),
+        pytest.param(pickle.dumps(5), "the checkpoint is damaged", id="without a digest"),
+        pytest.param(sealed(b"\x80\x05"), "the checkpoint cannot be read", id="no pickle"),
+        pytest.param(sealed(pickle.dumps(print)), "the checkpoint cannot be read", id="a built-in function"),
+        pytest.param(sealed(pickle.dumps(pytest.MonkeyPatch())), "the checkpoint cannot be read", id="another type"),
+        # names that modules of ours import, or that begin with an underscore
+        *(
+            pytest.param(sealed(call(*names)), "the checkpoint cannot be read", id=f"a call of {names[0]}.{names[1]}")
+            for names in (
+                ("kraftlog.topics", "attrgetter", "name"),
+                ("kraftlog.arrow.lines", "chain"),
+                ("kraftlog.maps", "_Items", ""),
+                ("featurelog.tables.checkpoint", "files.Segment", "", ""),
+            )
+        ),
+        pytest.param(
+            sealed(pickle.dumps(((3, "0.0.1", (3, 11)), 5, {}, None, {}))), "another release made the checkpoint",
+            id="of another version",
+        ),
+        pytest.param(sealed(pickle.dumps(5)), "another release made the checkpoint", id="of another form"),
     ],
-)
+)  # fmt: skip
 def test_a_checkpoint_that_another_program_made_is_not_used(data: bytes, why: str) -> None:
     copies = [copy.copy() for copy in grown(14, 20)]
     continued, row = made(copies, data)

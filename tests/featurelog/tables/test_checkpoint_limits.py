@@ -1,4 +1,8 @@
-"""Gaps, damage and merged parts around a checkpoint: the tables are those that are made of all records."""
+"""Gaps, damage and merged parts around a checkpoint: the tables are those that are made of all records.
+
+`grow` and `made` (`copied.py`) compare both, and `grown` makes three copies with segments from offsets 0 and 10 on. A
+checkpoint ends at a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ def test_damage_and_records_that_were_not_decoded_are_counted_after_any_number_o
         assert not row["outdated"]
         data = row["checkpoint"]
         ends.append(Checkpoint.load(data).end)
-    assert ends == [16, 19, 19]
+    assert ends == [16, 19, 19]  # the newest snapshot at each time; they are at 12, 16 and 19
 
 
 def test_no_checkpoint_is_made_where_a_gap_begins_that_may_be_filled() -> None:
@@ -55,6 +59,7 @@ def test_no_checkpoint_is_made_where_a_gap_begins_that_may_be_filled() -> None:
 
 
 FENCED = [changed(1, 101, fenced=number % 2 or -1) for number in range(20)]
+"""Records by which broker 1 is unfenced (-1) and fenced (1) in turn."""
 
 
 def test_no_checkpoint_is_made_in_a_stretch_whose_rolls_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +79,10 @@ def test_no_checkpoint_is_made_in_a_stretch_whose_rolls_are_not_known(monkeypatc
     for until in (26, 29):
         _, row = grow(found, until, saved)
         saved = row["checkpoint"]
+        assert saved is None
 
 
-def test_damage_that_is_left_out_behind_a_checkpoint_makes_no_gap() -> None:
+def test_damage_that_makes_no_rows_just_after_a_checkpoint_does_not_outdate_it() -> None:
     found = grown(16, 20, snapshots=(16,))
     for copy in found:
         copy.flipped.add(16)
@@ -87,8 +93,10 @@ def test_damage_that_is_left_out_behind_a_checkpoint_makes_no_gap() -> None:
     assert not row["outdated"]
 
 
-def test_damage_that_is_left_out_where_a_copy_goes_on_makes_its_records_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # the last copy is not waited for
+def test_a_checkpoint_is_outdated_by_damage_without_rows_where_a_shorter_copy_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # a checkpoint does not wait for the third copy, which is shorter
     found = [*grown(20, snapshots=(16,))[:2], *grown(16, snapshots=(16,))[2:]]
     found[2].flipped.add(16)
     found[2].drops = True
@@ -98,7 +106,10 @@ def test_damage_that_is_left_out_where_a_copy_goes_on_makes_its_records_differ(m
     assert row["outdated"] == f"3003/{segment_name(10)} has no record at offset 16"
 
 
-def test_a_snapshot_that_is_too_large_takes_no_finding_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_contradiction_is_still_reported_after_a_snapshot_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record at offset 11 changes broker 9, which is not registered. The snapshot at 26 has more values than are
+    kept.
+    """
     monkeypatch.setattr(known, "MAX_KNOWN", 12)
     whole = batches([*healthy(), *FENCED[:2], changed(9, 5, fenced=1), *FENCED])
     large = image_of(b"".join(batches(healthy(brokers=12))), 29)
@@ -114,7 +125,7 @@ def test_a_snapshot_that_is_too_large_takes_no_finding_back(monkeypatch: pytest.
     assert not row["outdated"]
 
 
-def test_parts_that_were_merged_are_those_of_before() -> None:
+def test_a_checkpoint_is_not_outdated_when_the_parts_that_it_covers_are_merged() -> None:
     found = grown(14, 20, 22, snapshots=(12, 16, 21))
     for copy in found:
         copy.merged = 3
@@ -131,10 +142,10 @@ def test_parts_that_were_merged_are_those_of_before() -> None:
     assert not row["outdated"]
 
 
-def test_parts_that_were_merged_with_new_records_below_the_checkpoint_are_read_again(
+def test_a_checkpoint_is_outdated_by_a_merged_part_that_may_have_new_records_below_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # the last copy is not waited for
+    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # a checkpoint does not wait for the third copy, which is shorter
     found = [*grown(20, snapshots=(16,))[:2], *grown(12, 14, snapshots=(16,))[2:]]
     data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
     for copy in found:

@@ -47,12 +47,13 @@ def only_first_has(items: Sequence[Item], more: Sequence[Item]) -> list[NodeCopy
 def voters_record(*voters: int) -> tuple[RecordType, dict[str, Any]]:
     each = {"voterDirectoryId": UUID(int=1), "endpoints": ()}
     ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
-    said = tuple({"voterId": one, **each, "kRaftVersionFeature": ranges} for one in voters)
-    return table.KRAFT_VOTERS, {"voters": said}
+    entries = tuple({"voterId": one, **each, "kRaftVersionFeature": ranges} for one in voters)
+    return table.KRAFT_VOTERS, {"voters": entries}
 
 
 @pytest.mark.parametrize(("copied", "committed"), [(1, 0), (2, 0), (3, 10), (4, 10)])
 def test_a_majority_of_four_voters_is_three(copied: int, committed: int) -> None:
+    """All ten records of the log are committed once three nodes have it."""
     four = (3001, 3002, 3003, 3004)
     items = [leader(3001, four), *healthy()[1:], registered_controller(3004)]
     row = readiness(copies_of(log(items), four[:copied]))
@@ -174,7 +175,9 @@ def test_a_downgrade_is_blocked_by_a_finalized_level_that_needs_the_higher_one()
 
 
 def fenced_since(*items: bytes) -> int | None:
-    """When broker 7 was fenced, in the log of a healthy cluster with these items behind it."""
+    """The time since when broker 7 is fenced, in the log of a healthy cluster (offsets 0 to 8) and then these items.
+    The time of a record is `NOW` plus its offset in ms.
+    """
     return history(*copies_of(log([*healthy(), *items]))).nodes.current[BROKER, 7].value.fenced_since
 
 

@@ -205,9 +205,10 @@ def test_files_that_are_no_part_of_a_log_are_listed() -> None:
 
 
 def test_no_op_records_that_were_thinned_out_are_no_gap() -> None:
-    """Only the first and last no-op of an hour are kept: what is between them is no gap."""
+    """Among the no-op records of an hour only the first and the last one have rows; those between them are no gap."""
     data = log([*healthy(), *[no_op()] * 50, leader(3002), *[no_op()] * 50])
     whole = rows_of(segment_name(0), data)
+    # offsets 0 to 8: the healthy cluster; 9 and 58, 60 and 109: first and last no-op; 59: the leader
     thin = whole.take([*range(10), 58, 59, 60, 109])
     found = history(NodeCopy("prod", "3001", None, (FileRecords.of("3001", segment_name(0), thin.to_batches),)))
     assert (found.end, found.doubts, found.notes) == (110, [], [])
@@ -221,9 +222,10 @@ def test_rows_may_come_in_batches_of_any_size() -> None:
         whole = rows_of(name, content)
         of_one = FileRecords.of("3001", name, lambda whole=whole: whole.to_batches(max_chunksize=1))  # type: ignore[misc]
         at_once = FileRecords.of("3001", name, whole.to_batches)
-        assert [tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (of_one,)] == [
-            tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (at_once,)
-        ]
+        by_row, whole_tables = (
+            tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (of_one, at_once)
+        )
+        assert by_row == whole_tables
 
 
 def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
@@ -252,6 +254,7 @@ def test_memory_does_not_grow_with_the_number_of_partition_changes() -> None:
         made = tables_of(cluster, NO_DOCUMENTS, Judging(0))
         peaks[how_many] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        # 9 records of the healthy cluster, a topic, 100 partitions: offsets 0 to 109
         assert made["upgrade_readiness"]["watermark_offset"][0].as_py() == 110 + 4000 * how_many
     assert peaks[4] < peaks[1] + 1_000_000, "12,000 more changes would take some 10 MB as objects"
 

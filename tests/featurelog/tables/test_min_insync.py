@@ -1,5 +1,5 @@
-"""A raise of eligible.leader.replicas.version is ready only where the log has the value that would apply to all brokers
-before and after.
+"""A raise of eligible.leader.replicas.version is ready only where the log has the value of min.insync.replicas that
+applies to all brokers before and after it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.kraftlog.build import no_op
 
 ELR = "eligible.leader.replicas.version=1"
 UNSET = healthy()[:-1]
-"""The log of a cluster where no request has set a value."""
+"""The log of a cluster where no request has set a value; the last record of `healthy` sets 2 for all brokers."""
 
 
 def of_topic(value: str, topic: str = "orders") -> bytes:
@@ -46,7 +46,7 @@ def another_config() -> bytes:
 
 
 def judged(*items: Item) -> tuple[str, set[str]]:
-    """The verdict, and the kinds of what prevents `ready`."""
+    """The verdict for `ELR`, and the kinds of the blockers and of the unknown facts."""
     row = readiness(copies_of(log(items)), ELR)
     return row["verdict"], {one["kind"] for one in row["other_blockers"] + row["unknown_because"]}
 
@@ -165,7 +165,7 @@ def test_a_snapshot_without_the_value_that_the_log_set_makes_the_verdict_unknown
 
 def test_a_scan_for_min_isr_decodes_configs_of_brokers_only() -> None:
     (source,) = copy("3001", {segment_name(0): log([of_topic("2")] * 50 + [another_config(), min_insync()])}).files
-    assert scan(source).small["offset"].to_pylist() == [51]
+    assert scan(source).small["offset"].to_pylist() == [51]  # the last record
 
 
 def test_min_insync_replicas_is_read_from_real_logs() -> None:

@@ -1,8 +1,8 @@
 """The pipeline and the operator give the same verdict on the same log.
 
 Each log is replayed twice: into the history of the pipeline, and into the image that the operator observes. The
-operator learns nothing beyond the log: a node answers with the configs in the log only. A downgrade that needs a
-consent but loses nothing has it.
+operator knows nothing beyond the log: a node answers with the configs in the log only. A downgrade that needs a consent
+but loses nothing has it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def logs(draw: st.DrawFn) -> tuple[Item, ...]:
         items.append(registered_broker(number, 100 + number, supports=draw(SUPPORTED)))
         fenced = draw(st.sampled_from((-1, -1, 1)))
         items.append(changed(number, 100 + number, fenced=fenced))
-        if fenced < 0 and draw(st.integers(0, 3)) == 3:  # what a ghost had is of no interest to the operator
+        if fenced < 0 and draw(st.integers(0, 3)) == 3:  # the operator does not judge the settings of a ghost
             items.append(min_insync(draw(st.sampled_from(("1", "2", None))), str(number)))
         if draw(st.integers(0, 5)) == 5:
             items.append(unregistered_broker(number, 100 + number))
@@ -121,11 +121,9 @@ def with_configs(node: Node, values: Mapping[tuple[int, str, str], Any]) -> Node
 def preflight(
     seen: Observation, changes: Sequence[UpdateFeature], verdict: DryRun | None = None
 ) -> tuple[Blocker, ...]:
-    given_for = frozenset(one.consent for one in changes if one.consent and undo(one) is Undo.SAFE)
+    consents = frozenset(one.consent for one in changes if one.consent and undo(one) is Undo.SAFE)
     missing = unknown_features_in({one.feature: one.to_level for one in changes}, seen)
-    return blockers(
-        LevelCheckInput(seen, tuple(changes), consents=given_for, unknown_features=missing, verdict=verdict)
-    )
+    return blockers(LevelCheckInput(seen, tuple(changes), consents=consents, unknown_features=missing, verdict=verdict))
 
 
 def undo(change: UpdateFeature) -> Undo:
@@ -135,7 +133,7 @@ def undo(change: UpdateFeature) -> Undo:
 NODES = (BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION)
 
 
-def said_by_operator(found: Iterable[Blocker]) -> dict[str, set[Any]]:
+def blockers_of_operator(found: Iterable[Blocker]) -> dict[str, set[Any]]:
     """The blockers of the operator, in terms that the pipeline has too."""
     found = [one for one in found if one.failure_kind is None]
     named = [one for one in found if one.node is not None and one.kind in NODES]
@@ -153,7 +151,7 @@ def is_unread(blocker: Blocker) -> bool:
     return blocker.kind is BlockerKind.SETTING and "is not known" in blocker.message
 
 
-def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
+def blockers_of_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
     """The blockers of the pipeline, in terms that the operator has too."""
     registered = [one for one in row["blocking_nodes"] if one["reason"] != "ControllerNotRegistered"]
     too_old = "ControllerTooOld"  # of a range of metadata.version, for a change of kraft.version
@@ -169,8 +167,10 @@ def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
     }
 
 
-def speaks_of_each_node(found: Iterable[Blocker]) -> bool:
-    """Tell whether each node has a blocker. Otherwise one is for all nodes: none has the feature, or the level."""
+def are_about_single_nodes(found: Iterable[Blocker]) -> bool:
+    """Tell whether each blocking node has a blocker. False if one blocker is about all nodes, as none has the feature
+    or the level.
+    """
     return all(
         one.kind is not BlockerKind.UNKNOWN_FEATURE and one.reason is not Reason.UNSUPPORTED_LEVEL for one in found
     )
@@ -187,11 +187,11 @@ def test_the_pipeline_and_the_operator_give_the_same_verdict(
         changes = [UpdateFeature(one["feature"], one["from_level"], one["to_level"]) for one in row["changes"]]
         found = preflight(seen, changes) if changes else ()
         assert (row["verdict"] == "ready") == (not found), (row, found)
-        ours, theirs = said_by_operator(found), said_by_pipeline(row)
-        if not speaks_of_each_node(found):
-            assert ours["nodes"] <= theirs["nodes"]
-            ours["nodes"] = theirs["nodes"]
-        assert ours == theirs, (row, found)
+        of_operator, of_pipeline = blockers_of_operator(found), blockers_of_pipeline(row)
+        if not are_about_single_nodes(found):
+            assert of_operator["nodes"] <= of_pipeline["nodes"]
+            of_operator["nodes"] = of_pipeline["nodes"]
+        assert of_operator == of_pipeline, (row, found)
         doubts = {one["kind"] for one in row["unknown_because"]}
         unread = [
             one

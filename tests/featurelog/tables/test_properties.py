@@ -53,29 +53,29 @@ def story(steps: Sequence[tuple[int, int, bool]]) -> list[Item]:
     items: list[Item] = healthy()
     registered: dict[int, int] = {1: 101, 2: 102}
     in_transaction = False
-    for what, number, flag in steps:
+    for kind, number, flag in steps:
         offset = len(items)
-        if what <= 1:
+        if kind <= 1:
             registered[number] = 1000 + offset
             items.append(registered_broker(number, 1000 + offset, supports=OF_3_9 if flag else LATEST))
-        elif what <= 3 and number in registered:
+        elif kind <= 3 and number in registered:
             items.append(unregistered_broker(number, registered.pop(number)))
-        elif what == 4 and number in registered:
+        elif kind == 4 and number in registered:
             items.append(changed(number, registered[number], fenced=1 if flag else -1))
-        elif what == 5:
+        elif kind == 5:
             items.append(registered_controller(3001 + number, 50 + offset, supports=OF_3_9 if flag else LATEST))
-        elif what == 6:
+        elif kind == 6:
             items.append(level("metadata.version", 27 + number))
-        elif what == 7:
+        elif kind == 7:
             items.append(level("group.version", number % 2))
-        elif what == 8 and not in_transaction:
+        elif kind == 8 and not in_transaction:
             items.append(leader(3001 + number % 3))
-        elif what == 9:
+        elif kind == 9:
             items.append(migration(number))
-        elif what == 10:
+        elif kind == 10:
             items.append((abort() if flag else end()) if in_transaction else begin())
             in_transaction = not in_transaction
-        elif what == 11 and flag:
+        elif kind == 11 and flag:
             items.append(bytes([1, 99, 0, number, 0]))
         else:
             items.append(no_op())
@@ -84,7 +84,7 @@ def story(steps: Sequence[tuple[int, int, bool]]) -> list[Item]:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Copies of the nodes, and when they are judged: when the last record of all was appended."""
+    """Copies of the nodes. `end_ms`: the time at which they are judged, that of their last record."""
 
     files: Files
     end_ms: int
@@ -155,8 +155,8 @@ def not_ready(found: Sequence[NodeCopy], end_ms: int, valid_for_ms: int = 0) -> 
     }
 
 
-def never_ready_by(before: Inputs, after: Files, valid_for_ms: int = 0) -> None:
-    """Assert that no target becomes ready with the other files."""
+def assert_none_becomes_ready(before: Inputs, after: Files, valid_for_ms: int = 0) -> None:
+    """Assert that each target that is not ready before is not ready with the files `after` either."""
     was, now = (not_ready(copies(files), before.end_ms, valid_for_ms) for files in (before.files, after))
     assert was <= now, sorted(was - now)
 
@@ -167,14 +167,16 @@ def test_removing_a_file_never_makes_a_verdict_ready(before: Inputs, data: st.Da
     node = data.draw(st.sampled_from(sorted(before.files)))
     name = data.draw(st.sampled_from(sorted(before.files[node])))
     less = {key: value for key, value in before.files[node].items() if key != name}
-    never_ready_by(before, {**before.files, node: less})
+    assert_none_becomes_ready(before, {**before.files, node: less})
 
 
 @EXAMPLES
 @given(inputs(), st.data())
 def test_removing_a_node_never_makes_a_verdict_ready(before: Inputs, data: st.DataObject) -> None:
     node = data.draw(st.sampled_from(sorted(before.files)))
-    never_ready_by(before, {key: value for key, value in before.files.items() if key != node} or {"3001": {}})
+    assert_none_becomes_ready(
+        before, {key: value for key, value in before.files.items() if key != node} or {"3001": {}}
+    )
 
 
 @EXAMPLES
@@ -191,8 +193,8 @@ def test_removing_the_same_offsets_of_all_nodes_never_makes_a_verdict_ready(
     gone = data.draw(st.sampled_from(sorted(files)))
     less = {name: content for name, content in files.items() if name != gone}
     before = {str(node): files for node in VOTERS}
-    end_ms = ended(history_of(one(copies(before))))
-    never_ready_by(Inputs(before, end_ms), {str(node): less for node in VOTERS})
+    end_ms = end_ms_of(history_of(one(copies(before))))
+    assert_none_becomes_ready(Inputs(before, end_ms), {str(node): less for node in VOTERS})
 
 
 @EXAMPLES
@@ -202,7 +204,7 @@ def test_truncating_a_file_never_makes_a_verdict_ready(before: Inputs, data: st.
     name = data.draw(st.sampled_from(sorted(before.files[node])))
     content = before.files[node][name]
     cut = content[: data.draw(st.integers(0, len(content) - 1))]
-    never_ready_by(before, {**before.files, node: {**before.files[node], name: cut}})
+    assert_none_becomes_ready(before, {**before.files, node: {**before.files[node], name: cut}})
 
 
 @EXAMPLES
@@ -253,13 +255,13 @@ def test_a_file_that_is_split_at_a_batch_gives_the_same_tables(
     cut = data.draw(st.integers(1, len(made) - 1))
     whole = {segment_name(0): b"".join(made)}
     parts = {segment_name(0): b"".join(made[:cut]), segment_name(cut): b"".join(made[cut:])}
-    end_ms = ended(history_of(one(copies({"3001": whole}))))
+    end_ms = end_ms_of(history_of(one(copies({"3001": whole}))))
     assert without_files(derived(copies({"3001": parts}), end_ms)) == without_files(
         derived(copies({"3001": whole}), end_ms)
     )
 
 
-def ended(history: History) -> int:
+def end_ms_of(history: History) -> int:
     assert history.end_ms is not None
     return history.end_ms
 
@@ -280,8 +282,8 @@ def _without_files(value: object) -> object:
 def test_other_epochs_in_the_last_batches_of_a_copy_never_make_a_verdict_ready(
     before: Inputs, data: st.DataObject
 ) -> None:
-    """A checksum does not cover the epoch, and records of a higher epoch replace those of other copies. `DAY_MS`: the
-    verdict is also not ready while data may be a day old.
+    """The checksum of a batch does not cover its epoch, and records of a higher epoch replace those of other copies.
+    `DAY_MS`: verdicts are valid for a day, so that data which ends earlier is not too old.
     """
     segments = [(node, name) for node, of_node in before.files.items() for name in of_node if name.endswith(".log")]
     node, name = data.draw(st.sampled_from(segments))
@@ -290,4 +292,4 @@ def test_other_epochs_in_the_last_batches_of_a_copy_never_make_a_verdict_ready(
     epoch = data.draw(st.sampled_from([0, 1, 2, 3, 9]))
     for each in found[-data.draw(st.integers(1, len(found))) :]:
         struct.pack_into(">i", content, each.position + LENGTH_END, epoch)
-    never_ready_by(before, {**before.files, node: {**before.files[node], name: bytes(content)}}, DAY_MS)
+    assert_none_becomes_ready(before, {**before.files, node: {**before.files[node], name: bytes(content)}}, DAY_MS)

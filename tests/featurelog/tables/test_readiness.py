@@ -1,4 +1,8 @@
-"""Readiness of a cluster for a release, or of a feature for a level, by the copies of its log."""
+"""Readiness of a cluster for a release, or of a feature for a level, by the copies of its log.
+
+`healthy` (`build.py`) has nine records, at offsets 0 to 8, of a cluster at metadata.version 27. Its nodes support
+`LATEST`, which is 7 to 33; `OF_3_9` is 7 to 21. The time of a record is `NOW` plus its offset in ms.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +117,7 @@ def test_the_records_of_a_snapshot_are_committed() -> None:
     assert verdicts(copies)["4.2"] == "ready"
 
 
-def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
+def with_snapshots(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
     """Copies of the log with a snapshot at its end, so that every record in them is committed."""
     end = history(*copies_of(data)).end
     files = {segment_name(0): data, **snapshot_at(end, data)}
@@ -123,18 +127,18 @@ def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
 @pytest.mark.parametrize("nodes", [(3001,), (1, 3001)], ids=["one voter", "one voter and a broker"])
 def test_too_few_copies_make_a_ready_row_unknown_and_leave_a_blocked_one_blocked(nodes: tuple[int, ...]) -> None:
     """A blocker needs no majority: the gate judges in the same way."""
-    row = readiness(whole_of(log(healthy()), nodes), "4.2")
+    row = readiness(with_snapshots(log(healthy()), nodes), "4.2")
     ((_, text),) = ((each["kind"], each["text"]) for each in row["unknown_because"])
     assert (row["verdict"], text.startswith("copies of 1 of 3 voters were read")) == ("unknown", True)
     bad = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
-    blocked = readiness(whole_of(bad, nodes), "4.2")
+    blocked = readiness(with_snapshots(bad, nodes), "4.2")
     assert (blocked["verdict"], blocked["unknown_because"]) == ("blocked", [])
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from((1, 2, *VOTERS)), min_size=1, max_size=5, unique=True))
 def test_a_row_is_ready_only_where_the_gate_is_ready(nodes: list[int]) -> None:
-    copies = whole_of(log(healthy()), nodes)
+    copies = with_snapshots(log(healthy()), nodes)
     at_ms = history(*copies).end_ms or 0
     for row in rows(copies, "upgrade_readiness"):
         target, name = Target(row["target_kind"], row["target"]), ClusterName(row["cluster"], row["cluster_id"])
@@ -210,7 +214,7 @@ def test_the_voters_are_unknown_without_a_leader_change_and_without_a_record_of_
 
 
 @pytest.mark.parametrize(
-    ("said", "voters"),
+    ("voters_by_node", "voters"),
     [
         ({3001: VOTERS}, [*VOTERS]),
         ({3001: VOTERS, 3002: VOTERS}, [*VOTERS]),
@@ -220,11 +224,11 @@ def test_the_voters_are_unknown_without_a_leader_change_and_without_a_record_of_
     ids=["one node", "two nodes agree", "two nodes disagree", "no node"],
 )
 def test_without_a_record_the_voters_of_a_static_quorum_are_those_on_which_its_nodes_agree(
-    said: dict[int, tuple[int, ...]], voters: list[int] | None
+    voters_by_node: dict[int, tuple[int, ...]], voters: list[int] | None
 ) -> None:
     items = [*healthy(), no_op()]
     files = {**snapshot_at(9, log(items)), segment_name(9): log([no_op()], start=9)}
-    copies = [replace(copy(str(node), files), voters=said.get(node)) for node in VOTERS]
+    copies = [replace(copy(str(node), files), voters=voters_by_node.get(node)) for node in VOTERS]
     row = readiness(copies, "4.2")
     assert (row["verdict"], row["voters"]) == ("unknown" if voters is None else "ready", voters)
 
@@ -335,4 +339,5 @@ def test_features_of_a_hostile_log_are_bounded() -> None:
         copies_of(log([*healthy(), registered_broker(7, 500, supports=(*LATEST, *many))])), "upgrade_readiness"
     )
     others = [row["target"] for row in found if row["target"].startswith("f0")]
+    # 100 features, each with the levels 0 to 100; they are sorted as texts, so 99 is the last level
     assert (len(others), others[-1]) == (100 * 101, "f00099=99")

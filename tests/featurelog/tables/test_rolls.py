@@ -1,4 +1,7 @@
-"""Rolls in a log: rows of restarts and outages, which equal the report of the operator on the same bytes."""
+"""Rolls in a log: rows of restarts and outages, which equal the report of the operator on the same bytes.
+
+The time of a record is `NOW` plus its offset in ms; `milliseconds` is a time without `NOW`.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ AWAY = [
     changed(1, 101, inControlledShutdown=1), isr(1, 0, isr=(2,), leader=2), changed(1, 101, fenced=1),
     registered_broker(1, 500), changed(1, 500, fenced=-1), isr(1, 0, isr=(2, 1)),
 ]  # fmt: skip
+"""A restart of broker 1: controlled shutdown, its partition moves, fenced, registered, unfenced (-1), in sync."""
 
 
 def rolls(items: list[Item] | bytes, **more: Any) -> list[dict[str, Any]]:
@@ -46,7 +50,9 @@ def rolls(items: list[Item] | bytes, **more: Any) -> list[dict[str, Any]]:
 
 
 def with_partition() -> list[Item]:
-    """A cluster with partition orders-0 on brokers 1 and 2, and without a set min.insync.replicas."""
+    """Eleven records, at offsets 0 to 10: a cluster with partition orders-0 on brokers 1 and 2. No record sets
+    min.insync.replicas.
+    """
     return [*healthy()[:-1], no_op(), topic(1, "orders"), partition(1, 0, 1, 2)]
 
 

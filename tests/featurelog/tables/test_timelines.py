@@ -209,6 +209,7 @@ def later(items: list[Any], minutes: int) -> bytes:
 
 @pytest.mark.parametrize(("minutes", "span"), [(5, ""), (16, "16 minutes"), (150, "2 h 30 min"), (3970, "2 d 18 h")])
 def test_a_broker_that_is_fenced_for_long_is_suspected_to_be_a_ghost(minutes: int, span: str) -> None:
+    """After 5 minutes it is not suspected yet (`span` is empty)."""
     items = [*healthy(), changed(2, 102, inControlledShutdown=1), changed(2, 102, fenced=1)]
     row = registrations(copies_of(later(items, minutes)), "broker", 2)[-1]
     assert row["ghost_suspect"] is bool(span)

@@ -115,7 +115,7 @@ OTHER_COPIES = {
     "without its first segment": FETCHED,
     "with a snapshot that was cut": CUT,
     "with a damaged epoch in its snapshot": {**FILES, snapshot_name(9): with_epochs([snapshot_of(IMAGE)], {0: 0})},
-    "with a snapshot more": {**LONGER, **snapshot_at(END, DATA, at_ms=5)},
+    "with one more snapshot": {**LONGER, **snapshot_at(END, DATA, at_ms=5)},
 }
 """Copies that may be of the same node, taken at another time or in another way."""
 
@@ -124,8 +124,10 @@ OTHER_COPIES = {
 @pytest.mark.parametrize(
     "votes", [(3001, 3001), (3001, -1), (-1, -1)], ids=["the same vote", "one has no vote", "neither has a vote"]
 )
-def test_a_log_beside_the_meta_properties_of_another_node_is_counted_once(later: str, votes: tuple[int, int]) -> None:
-    """Replicated records are the same on all nodes: without a difference, both copies may be of one node."""
+def test_two_copies_that_may_be_of_one_node_are_counted_once(later: str, votes: tuple[int, int]) -> None:
+    """The meta.properties name two nodes, but one may be copied from the wrong node. Replicated records are the same on
+    all nodes, so without a difference both copies may be of one node.
+    """
     for pair in ((FILES, OTHER_COPIES[later]), (OTHER_COPIES[later], FILES)):
         found = [copy(name, files, voted=vote) for name, files, vote in zip(("3001", "3002"), pair, votes, strict=True)]
         row = readiness(found)
@@ -179,6 +181,7 @@ def test_a_copy_without_a_node_id_is_named_also_where_its_snapshot_differs() -> 
         pytest.param((2, 4, 6), (7, 8, 9), False, id="one node, before and after it deleted the oldest ones"),
         pytest.param((2, 4, 6), (4, 6, 8), False, id="one node, a snapshot later"),
         pytest.param((2, 4, 6), (2, 6), False, id="one snapshot was not copied"),
+        # Of the snapshots 2, 3 and 4, the first copy lacks 3, and the second one lacks 2.
         pytest.param((2, 4), (3, 4), False, id="each copy may lack one snapshot"),
         pytest.param((2, 4, 6), (3, 6), False, id="each copy may lack one or two snapshots"),
         pytest.param((2, 4), (3, 5), False, id="each copy may lack two snapshots"),
@@ -241,25 +244,27 @@ def test_the_sample_log_of_these_tests_is_blocked_without_doubts() -> None:
     assert history(*copies_of(BLOCKED)).doubts == []
 
 
-# The epochs of some batches by offset, the end of the copy (an offset), and the text of the contradiction.
+# The forged epochs of some batches by offset, the last of which ends the copy; and the text of the contradiction.
 FORGED = {
-    "the last batches have a later one without a leader change": ({11: 4}, 12, "leader epoch 4 begins at offset 11"),
+    "the last batches have a later one without a leader change": (
+        {10: 4, 11: 4},
+        "leader epoch 4 begins at offset 10 without a leader change",
+    ),
     "the last batch has a later one without a leader change": (
         {11: 4},
-        11,
         "leader epoch 4 begins at offset 11 without a leader change",
     ),
-    "from the leader change on": ({9: 4, 10: 4, 11: 4}, 12, "the same records have different leader epochs"),
-    "an earlier one from the leader change on": ({9: 2, 10: 2, 11: 2}, 12, "the same records have different leader"),
-    "the last one goes back": ({13: 2}, 14, "the leader epoch goes back to 2 at offset 13"),
+    "from the leader change on": ({9: 4, 10: 4, 11: 4}, "the same records have different leader epochs"),
+    "an earlier one from the leader change on": ({9: 2, 10: 2, 11: 2}, "the same records have different leader"),
+    "the last one goes back": ({13: 2}, "the leader epoch goes back to 2 at offset 13"),
 }
 
 
 @pytest.mark.parametrize("case", FORGED)
-def test_a_leader_epoch_without_a_leader_change_is_a_contradiction(case: str) -> None:
-    """If the later epoch were trusted, records of all other copies behind it would count as overwritten."""
-    epochs, end, text = FORGED[case]
-    forged = copy("3001", {segment_name(0): with_epochs(BATCHES[: max(end, max(epochs) + 1)], epochs)})
+def test_a_forged_leader_epoch_is_a_contradiction_and_makes_all_verdicts_unknown(case: str) -> None:
+    """If a later epoch were trusted, the records of all other copies behind its begin would count as overwritten."""
+    epochs, text = FORGED[case]
+    forged = copy("3001", {segment_name(0): with_epochs(BATCHES[: max(epochs) + 1], epochs)})
     found = [forged, *copies_of(BLOCKED, (3002, 3003))]
     assert any(text in each for _, each in reported(found, "contradiction"))
     assert set(verdicts(found).values()) == {"unknown"}

@@ -9,7 +9,7 @@ import pytest
 
 from kafkafeatures.cli.pages import cluster_tables, html_parts, sortable
 from kafkafeatures.cli.pages.html_parts import Html
-from kafkafeatures.cli.pages.timeline import Axis, keys, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, legend, with_axis
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkafeatures.worlds import NOW
 
@@ -36,7 +36,7 @@ MADE: dict[str, Callable[[str], Html]] = {
     "evidence": lambda text: cluster_tables.evidence(text, text, text, None),
     "sortable": lambda text: sortable.sortable(text, (text, text), [(text, text)], text, (text,)),
     "track": lambda _: AXIS.track([PIECE]),
-    "keys": lambda text: keys([(text, text)]),
+    "keys": lambda text: legend([(text, text)]),
     "with_axis": lambda text: with_axis(html_parts.table(text, (text, "When"), [(text, text)]), AXIS),
 }
 

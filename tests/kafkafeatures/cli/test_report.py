@@ -11,7 +11,7 @@ import pytest
 
 from kafkafeatures.cli.kube import report
 from kafkafeatures.cli.kube.report import without_status
-from kafkafeatures.cli.kube.report_operator import KEPT, lines_about, operator_of
+from kafkafeatures.cli.kube.report_operator import MOST_COPIED, lines_about, operator_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
@@ -89,7 +89,7 @@ OTHERS = (
 def test_a_report_has_only_the_latest_log_lines_about_the_resource() -> None:
     text = "2026-01-02 INFO raised [kafka/orders]"
     assert lines_about("kafka", "orders", "\n".join((*OTHERS, ABOUT, *OTHERS, text))) == [ABOUT, text]
-    assert len(lines_about("kafka", "orders", f"{ABOUT}\n" * (KEPT + 1))) == KEPT
+    assert len(lines_about("kafka", "orders", f"{ABOUT}\n" * (MOST_COPIED + 1))) == MOST_COPIED
 
 
 class OperatorServer:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kafkafeatures.cli.clients.verdict_text import format_minute
 from kafkafeatures.cli.pages.html_parts import Html, table, text, time_in_log
-from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
 from kafkafeatures.core.clients.senders import LoggedUse, is_within
 from kafkafeatures.core.clients.targets import Acceptance, Targets
 from kafkafeatures.core.clients.verdict import ClientCheck
@@ -20,7 +20,7 @@ CLIENT_STYLE = Html("""
 .track .seen, .key .seen { background: var(--good); height: 45%; }
 .track .removed, .key .removed { background: var(--bad); }
 """)
-_KEYS = (("seen", "sent requests that the release accepts"), ("removed", "sent a removed version"))
+_LEGEND = (("seen", "sent requests that the release accepts"), ("removed", "sent a removed version"))
 _DAY = 86_400_000
 _SHOWN = 200
 """Clients that are drawn at most: those that were seen last."""
@@ -45,7 +45,7 @@ def clients_by_day(check: ClientCheck, uses: Iterable[LoggedUse], targets: Targe
     picture = table("By request logs, day by day", ("Client id", "When", "Last (UTC)"), rows, "drawn")
     omitted = len(latest) - len(rows)
     note = Html("\n<p>{}</p>").format(text(f"and {omitted} more: see -o csv")) if omitted else Html()
-    return Html("<h2>Clients</h2>\n{}\n{}{}").format(with_axis(picture, axis), keys(_KEYS), note)
+    return Html("<h2>Clients</h2>\n{}\n{}{}").format(with_axis(picture, axis), legend(_LEGEND), note)
 
 
 def _by_client(

@@ -14,7 +14,7 @@ from kafkafeatures.cli.clients.senders_text import SENDER_COLUMNS, SENDERS_HEADI
 from kafkafeatures.cli.clients.verdict_text import COLUMNS, HEADINGS, earliest, gap_lines, headline, row, scope
 from kafkafeatures.cli.pages.html_parts import Html, lines, table, text, time_in_log, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
-from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
 from kafkafeatures.core.clients.senders import LoggedUse, Sender
 from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.clients.verdict import BrokerCoverage, ClientCheck, ClientVerdict
@@ -25,7 +25,7 @@ STYLE = STYLE_OF_ROLLS + Html("""
 .gap { background: repeating-linear-gradient(135deg, var(--bad) 0 5px, var(--box) 5px 7px); }
 """)
 _STYLES = {ClientVerdict.READY: "good", ClientVerdict.BLOCKED: "bad", ClientVerdict.UNKNOWN: "wait"}
-_KEYS = (("covered", "covered by evidence"), ("gap", "gap: nothing is known"))
+_LEGEND = (("covered", "covered by evidence"), ("gap", "gap: nothing is known"))
 
 
 def verdict_page(
@@ -91,7 +91,7 @@ def _calendar(check: ClientCheck) -> Html:
     ]
     picture = table("The window, broker by broker", ("Broker", "When", "Covered"), rows, "drawn")
     gaps = Html().join(Html("<li>{}</li>").format(text(line)) for line in gap_lines(check))
-    drawing = Html("<h2>Coverage</h2>\n{}\n{}").format(with_axis(picture, axis), keys(_KEYS))
+    drawing = Html("<h2>Coverage</h2>\n{}\n{}").format(with_axis(picture, axis), legend(_LEGEND))
     return drawing + Html("\n<h2>Gaps</h2>\n<ul>{}</ul>").format(gaps) if gaps else drawing
 
 

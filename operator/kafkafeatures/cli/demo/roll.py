@@ -185,7 +185,7 @@ class _RollScene(Scene):
             raise not_the_story(f"restarted were {self._restarted}, not {list(nodes)}")
 
     def must_have_served(self) -> None:
-        """Raise CommandFailed unless every partition always had its `min.insync.replicas`."""
+        """Raise CommandFailed unless each partition had its `min.insync.replicas` after every reconciliation."""
         if self.fewest_in_sync < _MIN_IN_SYNC:
             raise not_the_story(f"a partition had {self.fewest_in_sync} in-sync replicas")
 

@@ -49,7 +49,7 @@ _CHECK_EVERY = 60.0
 
 class Scene(ABC):
     """A simulated world with one resource. `world`: the simulation with its clock. `document`: YAML of the resource, as
-    in Git. `state`: the file of its status. `effects`: the steps that were sent.
+    in Git. `state`: the file of its status. `effects`: the steps that were sent. `ages`: when readings were made.
     """
 
     def __init__(self, world: World | MigratingCluster, document: str, state: Path) -> None:
@@ -79,12 +79,12 @@ class Scene(ABC):
         """Called after each reconciliation, to record what the story checks, or to play people."""
 
     def is_shown(self, message: str, reason: str | None) -> bool:
-        """True if this message of Ready is printed."""
+        """True if this message of Ready is printed; a story overrides this to leave some out."""
         return True
 
     async def until(self, reached: Callable[[Status], bool]) -> None:
-        """Reconcile and print changes until `reached` is true of the status; if that is stalled, print the remedies.
-        Raises CommandFailed if it is not reached in time. The document is read anew, since people may have changed it.
+        """Reconcile and print changes until `reached` is true of the status. If the resource is stalled then, print the
+        remedies. Raises CommandFailed if the status is not reached in time. The document is read at the beginning.
         """
         deadline = self.now_ms + _LONGEST_MS
         with FileStore(read_document(self._document), self._state) as store:
@@ -128,7 +128,9 @@ class Scene(ABC):
         self._document["spec"]["approval"] = approval
 
     def _print(self, previous_status: Status, done: Reconciliation) -> None:
-        """Print new Events, and the message of Ready if it changed; not if a step was sent, as that has Events."""
+        """Print new Events, and the message of Ready if it changed. The message is left out where an Event says the
+        same: after a step, and when the resource is stalled.
+        """
         for event in events_between(previous_status, done.status):
             self._line(event.reason, event.note, "red" if event.warning else "bold")
         ready = done.status.condition(Condition.READY)
@@ -140,7 +142,9 @@ class Scene(ABC):
             self._line("", ready.message, "dim")
 
     def _line(self, reason: str, text: str, style: str) -> None:
-        """Print a line that begins with the simulated time. `style`: of the reason, or of the text without one."""
+        """Print a line that begins with the simulated time. `style`: of the reason; of the text if there is no
+        reason.
+        """
         row = Table.grid(padding=(0, 1))
         row.add_column(no_wrap=True)
         row.add_column(overflow="fold")
@@ -157,7 +161,7 @@ S = TypeVar("S", bound=Scene)
 
 
 def play(scene: Callable[[Path], S], story: Callable[[S], Awaitable[None]]) -> None:
-    """Tell a story on a scene whose status is kept in a folder of its own."""
+    """Tell a story on a scene whose status is kept in a temporary folder."""
 
     async def played() -> None:
         with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:

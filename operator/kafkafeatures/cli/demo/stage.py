@@ -1,6 +1,7 @@
-"""Runs the commands of a story in a temporary folder, shows each with its output, and checks the result.
+"""Runs the commands of a story in a folder, shows each with its output, and checks the result.
 
-Called by the stories (`command.py`, `clients.py`, `fleet.py`). An unexpected result ends the demo.
+It is for the stories whose commands run in processes of their own; `scene.py` is for the others. An unexpected result
+ends the demo.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Demonstration(Struct, frozen=True):
-    """Runs and shows commands, in a folder of their own."""
+    """Runs and shows commands of `kafkafeatures`. `folder`: the one that they run in, which has the files of the
+    story. `words` in its methods: the arguments of a command.
+    """
 
     folder: Path
 
@@ -44,9 +47,8 @@ class Demonstration(Struct, frozen=True):
         show(f"(exit code {done.returncode})\n")
         if done.returncode != code:
             raise not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
-        words_shown = " ".join(
-            _COLOURS.sub("", output).split()
-        )  # as people read it: neither colours nor breaks of lines
+        # as people read it: without colours and line breaks
+        words_shown = " ".join(_COLOURS.sub("", output).split())
         if missing := [word for word in shows if word not in words_shown]:
             raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
@@ -84,8 +86,8 @@ class Demonstration(Struct, frozen=True):
 
 
 def environment() -> dict[str, str]:
-    """The environment for commands: that of this process, with the width of its terminal, and with colours if it has
-    any.
+    """The environment for commands: that of this process, with this installation to import from, with the width of the
+    terminal, and with colours if stdout is a terminal.
     """
     variables = dict(os.environ)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), variables.get("PYTHONPATH"))))

@@ -15,7 +15,7 @@ _WIDEST, _WIDEST_TEXT = 100, 80
 
 
 def width() -> int:
-    """The width of the terminal in columns; 80 where there is none."""
+    """Columns of the terminal, but at most `_WIDEST`; 80 where there is no terminal."""
     return min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
 
 
@@ -39,7 +39,8 @@ def title(text: str) -> None:
 
 def show(text: str) -> None:
     """Print text unchanged."""
-    print(text, file=clean_stdout(), flush=True)  # what the commands drew has colours, and is clean
+    # The output of commands may have colours. It is safe for terminals already, so nothing in it is escaped again.
+    print(text, file=clean_stdout(), flush=True)
 
 
 def not_the_story(reason: str) -> CommandFailed:

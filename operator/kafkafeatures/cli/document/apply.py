@@ -137,9 +137,8 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
                     )
                 )
                 break
-            except (
-                ConfirmationRequired
-            ) as question:  # the question is asked without a connection; afterwards everything is read anew
+            except ConfirmationRequired as question:
+                # The question is asked without a connection; afterwards everything is read anew.
                 try:
                     permission.ask(question)
                 except BaseException:  # the answer was no, or Ctrl-C
@@ -185,7 +184,8 @@ async def _until_settled(
     permission: Permission,
 ) -> tuple[Reconciliation, Exit]:
     """Reconcile repeatedly, for `timeout` seconds at most. Returns the last reconciliation, and the exit code. Raises
-    ConfirmationRequired if a person has to be asked first; then the caller asks, and calls this again.
+    ConfirmationRequired if a person has to be asked first; then the caller asks, and calls this again. Raises
+    CommandFailed if the document changed meanwhile, or if the time is over in the middle of a reconciliation.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
@@ -233,6 +233,7 @@ async def _until_settled(
 
 
 def _before_act(permission: Permission, progress: _Progress, evaluation: Evaluation) -> None:
+    """Called right before a step is sent: raises if a person has to be asked first, else shows that the step begins."""
     permission.check(evaluation)
     progress.begin(evaluation)
 
@@ -271,8 +272,8 @@ class _Progress:
             self._live.read(evaluation.observation)
 
     def tell(self, last: Reconciliation, code: Exit | None = None) -> None:
-        """Print a line of progress if it is a new one. `code`: set at the end, when `_last_words` follows: what that
-        prints is left out here.
+        """Print a line of progress if it is a new one. `code`: set once the command ends. `_last_words` follows then,
+        so this line leaves out what that function prints.
         """
         line = _line(last, code)
         if self._live is not None and self._live.ended(last):
@@ -287,7 +288,9 @@ class _Progress:
         return self._live.summary() if self._live is not None else ""
 
     def code_of(self, last: Reconciliation) -> Exit | None:
-        """The exit code if the command is over; None to continue, because what is missing resolves automatically."""
+        """The exit code if the command is over; None to continue, because what is missing resolves automatically.
+        Raises CommandFailed if the cluster cannot be read at the beginning.
+        """
         match last.decision:
             case Done():
                 return Exit.DONE
@@ -308,8 +311,8 @@ class _Progress:
 
 
 def _may_pass(decision: Act | Wait) -> bool:
-    """True if the wait may end by itself: an old node or a missing quorum may be an upgrade in progress; a missing
-    right or address is not.
+    """True for a step, and for a wait that may end by itself: an old node or a missing quorum may be an upgrade in
+    progress. False for a wait that only a person can end, such as for a missing right or address.
     """
     blockers = decision.blockers if isinstance(decision, Wait) else ()
     return all(blocker.failure_kind is None or blocker.failure_kind.may_pass for blocker in blockers)
@@ -347,7 +350,7 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
-    """Print why it ended, and what prevents more."""
+    """Print on stderr, as far as they apply, the blockers, how to approve the plan, and that the time is over."""
     decision: Decision | Failure = last.decision
     if isinstance(decision, Stalled | Wait | Held):
         if decision.blockers:

@@ -44,13 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the cluster once, and print the blockers. Exit code 0: none, 4: blocked, 5: unknown."""
+    """Read the cluster once, and print the blockers. Exit code 0: none, 4: blocked, 5: unknown. `--rights` is another
+    check (`check_rights.py`).
+    """
     if rights_are_asked(arguments):
         from kafkafeatures.cli.document.check_rights import check_rights
 
         return check_rights(arguments)
     levels = bundle(arguments.release or "") or {}
-    # Settings of nodes that are prerequisites of the levels; no finalized level is known yet, so of all of them.
+    # Settings of nodes that are prerequisites of the levels. No finalized level is known yet, so these are the settings
+    # for all changes that the release may need.
     settings = settings_of(changes_between(levels, {}))
     settings |= {MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else set()
     observation = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
@@ -98,7 +101,7 @@ def _document(check: Check, observation: Observation, release: str | None) -> di
                 "kind": blocker.kind.value, "message": blocker.message, "remedy": blocker.remedy,
                 "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in blocker.nodes],
                 "feature": blocker.feature or None,
-        "wanted": blocker.required_level if blocker.required_level >= 0 else None,
+                "wanted": blocker.required_level if blocker.required_level >= 0 else None,
             }
             for blocker in check.blockers
         ],
@@ -108,7 +111,9 @@ def _document(check: Check, observation: Observation, release: str | None) -> di
 
 
 def _junit(check: Check, observation: Observation, release: str | None) -> str:
-    """A JUnit report with one case for each node, one for the cluster, and one for each thing that was not read."""
+    """A JUnit report with one case for the cluster, one for each broker or controller, and one for each thing that was
+    not read.
+    """
     suite = ElementTree.Element("testsuite", name="kafkafeatures check")
     cluster_blockers = [blocker for blocker in check.blockers if not blocker.nodes]
     cases = [(f"cluster, for Kafka {release}" if release else "cluster", cluster_blockers)]

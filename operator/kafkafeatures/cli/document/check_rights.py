@@ -62,7 +62,7 @@ class RightRow(Struct, frozen=True):
 
 
 def check_rights(arguments: argparse.Namespace) -> int:
-    """Read all rights, and print which are granted, missing or unknown."""
+    """Read all rights, and print which are granted, missing or unknown. Returns the exit code."""
     mode, driver = arguments.mode or "levels", driver_named(arguments.driver or NOBODY.name) or NOBODY
     settings = settings_from_flags(arguments)
     zookeeper = _read_zookeeper(arguments) if arguments.zookeeper is not None else NOT_ASKED
@@ -142,7 +142,7 @@ def question_of(readings: Readings, observation: Observation, mode: str, driver:
 
 
 def _zookeeper_rows(arguments: argparse.Namespace, observation: Observation, mode: str) -> Iterator[RightRow]:
-    """The rights in ZooKeeper; a single row if the cluster has none, or if they could not be read."""
+    """The rights in ZooKeeper; a single row if the cluster has no ZooKeeper, or if its rights could not be read."""
     goal = ("read what Kafka keeps in ZooKeeper",)
     if observation.in_kraft_mode:
         text = "the cluster is in KRaft mode, and has no ZooKeeper"

@@ -181,8 +181,8 @@ def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | Non
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """(file, whether it was found in a folder) for each path. Of a folder its YAML and JSON files count, sorted,
-    without our state files. Subfolders are not read, and a message says so.
+    """Files at these paths, each with True if it was found in a folder. Of a folder its YAML and JSON files count,
+    sorted, without our state files. Subfolders are not read; a message says so if there are any beside such files.
     """
     for path in paths:
         if not path.is_dir():
@@ -221,7 +221,8 @@ def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
 
 
 def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
-    """Path of the state file. None if no flag names one and the document comes from a stream.
+    """Path of the state file. None if no flag names one and the document comes from a stream. Raises CommandFailed for
+    a path that cannot be that of a state file.
 
     It is FILE.status.yaml for a file with one document, else it also has the document's name. An existing state file
     stays in use if documents are added to the file or removed from it.
@@ -248,7 +249,9 @@ def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
 
 
 def is_stream(file: Path) -> bool:
-    """True for standard input by any of its names, also a redirected file, and for pipes."""
+    """True for standard input by any of its names, also if a file is redirected to it, and for anything that is not a
+    regular file, such as a pipe.
+    """
     return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 
 
@@ -292,7 +295,7 @@ def document_errors(path: Path) -> Iterator[None]:
 
 
 class ConnectionSettings(NamedTuple):
-    """Connection settings of a cluster, and of its ZooKeeper ensemble if the document needs that; else None."""
+    """Connection settings of a cluster, and its ZooKeeper ensemble; None if the document does not need ZooKeeper."""
 
     settings: ClusterSettings
     ensemble: Ensemble | None

@@ -33,8 +33,9 @@ _OUTCOMES = {"Applied": "finalized", "Rejected": "rejected", "NotSent": "not sen
 
 @dataclass(slots=True)
 class _Line:
-    """The line of one change of a level. `sent_at`: when it was sent, in monotonic seconds. `took`: seconds from then
-    until every live node shows the level, or until now. `is_verified`: every live node shows it.
+    """The line of one change of a level. `state`: such as "sent". `sent_at`: when the change was sent, in monotonic
+    seconds; None before. `took`: seconds from then until every live node shows the level, or until now. `is_verified`:
+    every live node shows it.
     """
 
     state: str
@@ -43,8 +44,8 @@ class _Line:
     is_verified: bool = False
 
     @property
-    def says(self) -> str:
-        """The text of the line: the state, and the seconds since it was sent."""
+    def text(self) -> str:
+        """The state, and the seconds since the change was sent."""
         return self.state if self.sent_at is None else f"{self.state}  {self.took:.1f} s"
 
 
@@ -67,7 +68,7 @@ class LiveSteps:
             self._draw()
 
     def begin(self, evaluation: Evaluation) -> None:
-        """Called right before a level is changed: adds lines for it and for the following levels."""
+        """Called right before a step is sent. If it changes a level, add lines for all levels of the proposal."""
         changes = levels_in(evaluation.proposal).changes
         if isinstance(evaluation.decision, Act) and evaluation.decision.step in changes:
             state = "dry run accepted" if isinstance(evaluation.verdict, DryRunAccepted) else "pending"
@@ -122,13 +123,13 @@ class LiveSteps:
             if line.sent_at is not None and not line.is_verified:
                 line.took = self._monotonic() - line.sent_at
         for title, line in zip(self._titles(), self._lines.values(), strict=True):
-            text = Text(f"  {title}  {line.says}", "green" if line.is_verified else "")
-            self._console.print(text, no_wrap=True, overflow="crop")
+            drawn = Text(f"  {title}  {line.text}", "green" if line.is_verified else "")
+            self._console.print(drawn, no_wrap=True, overflow="crop")
         self._drawn = len(self._lines)
 
     def _titles(self) -> list[str]:
         """Titles of the changes, all in a short form if one of them does not fit beside the longest state."""
-        room = self._console.width - 4 - max((len(line.says) for line in self._lines.values()), default=0)
+        room = self._console.width - 4 - max((len(line.text) for line in self._lines.values()), default=0)
         titles = [change.title for change in self._lines]
         if any(len(title) > room for title in titles):
             titles = [f"{change.feature} -> {change.to_level}"[: max(room, 0)] for change in self._lines]

@@ -31,12 +31,14 @@ class ConfirmationRequired(Exception):
 
 
 class Permission:
-    """Rules: on a terminal the plan is shown and a person must say yes, before its first step is sent. `--yes` replaces
-    that answer, but does not approve a plan that requires approval.
+    """Rules: on a terminal the plan is shown and a person must say yes, before its first step is sent. `--yes` and
+    `--approve HASH` replace that answer; `--yes` does not approve a plan that requires approval.
 
-    Without a terminal a plan that the document approves is carried out without a question, unless it uses a consent
-    that may have been used before. A person's yes also approves a plan that requires approval, unless a plan was
-    approved by its hash (`--approve`, or in the document): then no other one is carried out.
+    Without a terminal there is no question, so a plan that needs no approval, or has it, is carried out. If it uses a
+    consent that may have been used before, only a yes at the terminal or `--yes` suffices.
+
+    A person's yes also approves a plan that requires approval, unless a plan was approved by its hash (`--approve`, or
+    in the document): then no other plan is carried out.
     """
 
     def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
@@ -49,7 +51,7 @@ class Permission:
 
     def check(self, evaluation: Evaluation) -> None:
         """Return if the plan may be carried out; it is printed here unless `ask` prints it. Raises ConfirmationRequired
-        if a person has to be asked first, CommandFailed if nobody can be asked.
+        if a person has to be asked first; CommandFailed if one has to be, about a consent, and there is no terminal.
         """
         if self._confirmed == evaluation.proposal.plan.hash:
             return
@@ -66,7 +68,7 @@ class Permission:
             raise ConfirmationRequired(status, approves=True)
 
     def ask(self, question: ConfirmationRequired) -> None:
-        """Show the plan. Raises CommandFailed unless the answer is yes."""
+        """Show the plan, and read the answer. Raises CommandFailed unless it is yes."""
         plan = question.status.plan
         if plan is None:
             raise RuntimeError("nothing is asked without a plan")

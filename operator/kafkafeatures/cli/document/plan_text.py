@@ -25,8 +25,8 @@ from kafkafeatures.reconcile.evaluation import Evaluation
 def draw_plan(
     console: Console, evaluation: Evaluation, status: Status, verdict: PlanVerdict, *, to_approve: str = ""
 ) -> None:
-    """Print the plan of an evaluation. `status`: the status that it would write. `to_approve`: a command line that
-    approves the plan, empty if there is none.
+    """Print the plan of an evaluation. `status`: the one that the evaluation leads to. `to_approve`: how to approve the
+    plan, usually a command line; empty for none.
     """
     draw(console, evaluation.observation, blockers=False)  # the blockers of this plan follow below
     _steps(console, evaluation)

@@ -1,7 +1,7 @@
 """Reads KafkaFeatures documents from YAML files, strictly, and reports all errors at once.
 
-Called by `cli/document/documents.py`. A file may hold several documents, also as a Kubernetes List, and documents of
-other kinds, as in the output of Helm and Kustomize, which are skipped.
+A file may hold several documents, also as a Kubernetes List. Objects of other API groups, as in the output of Helm and
+Kustomize, are skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Contents(NamedTuple):
 
 
 def read_file(path: Path) -> Contents:
-    """Read and check every document of a file; `-` is standard input.
+    """Read every document of a file, and check those that are ours; `-` is standard input.
 
     Raises InvalidDocument with all errors; OSError if the file cannot be read.
     """
@@ -127,10 +127,10 @@ class _Decimal(float):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses aliases, and duplicate keys, of which the last would silently win.
+    """A safe loader that refuses aliases and duplicate keys. PyYAML itself would silently take the last of two values.
 
-    Only decimal numbers are read as integers: YAML 1.1 reads 010 as 8 and 1:30 as 90. Here those stay texts, which are
-    refused as levels.
+    Only decimal numbers are read as integers. YAML 1.1 also reads 010 as 8 and 1:30 as 90; here such values stay texts,
+    which are refused as levels.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the library's own way

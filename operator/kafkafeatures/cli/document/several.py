@@ -1,5 +1,5 @@
-"""Runs `plan` or `apply` for one or several documents: if they are several, each result has a heading. There is one
-exit code for all.
+"""Runs `plan` or `apply` for one or several documents. With several each result has a heading. There is one exit code
+for all.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def each(
 
 
 def _head(text: str, *, errors: bool, first: bool) -> None:
-    """Print a heading, on stderr if stdout is for documents; between two results a blank line."""
+    """Print a heading, on stderr if stdout is for documents. A blank line comes before all but the first."""
     from rich.text import Text
 
     out = console(errors=errors)

@@ -1,7 +1,7 @@
 """Prints the steps of a plan, whether it was just made or comes from a status.
 
-Used by `plan`, `apply`, `status` and `approve`, and by the pages of a report. The input are records of
-`api/status.py`. The functions that print need `rich`; those that return lines do not import it.
+The input are records of `api/status.py`. The functions that print need `rich`; those that return lines do not import
+it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle, format_
 from kafkafeatures.reconcile.file_store import lock_of
 
 _DEFAULTS = {"name": DEFAULT_NAME, "request_timeout": DEFAULT_TIMEOUT}
-"""Flags that are left out of a command line if they have these values."""
+"""Defaults by flag: a flag with its default is left out of the command line that a message names."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = "not a terminal; use --yes to skip confirmation, or --approve HASH for the plan that --dry-run shows"
         raise CommandFailed(text, Exit.USAGE)
     command = _command(arguments)
-    content = document_of(arguments.name, settings, on_cluster(look(settings)))  # with the levels of today
+    content = document_of(arguments.name, settings, on_cluster(look(settings)))  # with the levels that are finalized
     levels = content["spec"]["features"]["levels"]
     _tell_higher(levels, arguments.release)
     content["spec"] |= {"mode": "Apply", "features": {"levels": _raised(levels, arguments)}}

@@ -3,8 +3,8 @@
     with connected(arguments) as kube:
         kube.resource("orders")
 
-A failed request is not repeated here; `cli/kube/polling.py` does that after `Away`. Private keys that are embedded in a
-kubeconfig are written to a temporary folder, readable by the user alone, until the command ends.
+A failed request is not repeated here; `cli/kube/polling.py` does that after `Away`. Certificates and private keys that
+are embedded in a kubeconfig are in a temporary folder, readable by the user alone, until the command ends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REQUEST_TIMEOUT = 10.0
 PAGE = 500
 """Most objects in one answer to a list request."""
 MERGE = {"Content-Type": "application/merge-patch+json"}
-# (plural, API group) of a kind, called `noun` below, for messages
+# (plural, API group) of a kind of objects; parameters with such a pair are called `noun`
 _EVENTS = ("events", "events.k8s.io")
 _OURS = (PLURAL, GROUP)
 _STATEFUL_SETS = ("statefulsets", "apps")
@@ -102,10 +102,11 @@ def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
 
 
 class Kube:
-    """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, NotFound.
+    """Requests to one API server, in one namespace. Raises CommandFailed, often as Away, Denied, Changed or NotFound.
 
-    `ending`: removes temporary files when the command ends. `acting`: the user to impersonate instead of that of the
-    kubeconfig, with its keys (`as`, `as-groups`). `patience`: seconds for one answer; callers with a deadline cut it.
+    `ending`: removes temporary files when the command ends. `acting`: the user to impersonate, in the form of a
+    kubeconfig (keys `as` and `as-groups`); it replaces the one that the kubeconfig impersonates. `patience`: seconds to
+    wait for one answer; a caller with a deadline shortens it.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class Kube:
 
     def stateful_set(self, name: str) -> dict[str, Any] | None:
         """Read a StatefulSet; None if it does not exist."""
-        return self._one(_STATEFUL_SETS, "apps/v1", self.namespace, name)
+        return self._get(_STATEFUL_SETS, "apps/v1", self.namespace, name)
 
     def annotate_template(self, name: str, annotations: Mapping[str, str], version: str) -> None:
         """Set annotations of a StatefulSet's pod template. Raises Changed if its resourceVersion is not `version`."""
@@ -178,11 +179,11 @@ class Kube:
 
     def deployment(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a Deployment; None if it does not exist."""
-        return self._one(("deployments", "apps"), "apps/v1", namespace, name)
+        return self._get(("deployments", "apps"), "apps/v1", namespace, name)
 
     def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a pod; None if it does not exist."""
-        return self._one(("pods", ""), "v1", namespace, name)
+        return self._get(("pods", ""), "v1", namespace, name)
 
     def annotate_pod(self, name: str, annotations: Mapping[str, str]) -> None:
         """Set annotations of a pod of the namespace."""
@@ -215,7 +216,8 @@ class Kube:
         status = answer.get("status") or {}
         return bool(status.get("allowed")) or (None if status.get("evaluationError") else False)
 
-    def _one(self, noun: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
+    def _get(self, noun: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
+        """Read an object; None if it does not exist."""
         try:
             return self._send("get", "get", noun, name, version=version, namespace=namespace, url=f"{noun[0]}/{name}")
         except NotFound:
@@ -357,8 +359,8 @@ class Kube:
 
 
 def _check(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
-    """Check that certificate and key files can be loaded: later the error would look like an unreachable server. Never
-    asks for a passphrase.
+    """Check that certificate and key files can be loaded: later the error would look like an unreachable server. No
+    passphrase is asked for: a key that needs one is refused. Raises the library's errors.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if "certificate-authority" in cluster:

@@ -58,7 +58,7 @@ def _check(resource: KubeResource, hash_prefix: str) -> None:
             f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {hash_prefix}; review it with plan"
         )
         raise CommandFailed(text, Exit.BLOCKED)
-    if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
+    if not resource.plan_hash or not (resource.true_condition(Condition.APPROVAL_REQUIRED) or resource.is_approved):
         raise CommandFailed(
             f"no plan of {resource} is waiting for approval: {_not_waiting_reason(resource)}", Exit.BLOCKED
         )

@@ -1,9 +1,8 @@
 """Finds the API server and the user's credentials: in the files of KUBECONFIG, ~/.kube/config, or a pod's service
 account.
 
-Called by `cli/kube/api.py`, and by `cli/kube/offers.py` for completion. The library pykube-ng evaluates context,
-namespace and TLS. This module only adds what pykube-ng 23.6 lacks compared with kubectl, with the reason at each place.
-Of these files only names and addresses are ever printed.
+The library pykube-ng evaluates context, namespace and TLS. This module adds what pykube-ng 23.6 lacks compared with
+kubectl, with the reason at each place. Of what these files contain, messages have only names, keys and addresses.
 """
 
 from __future__ import annotations

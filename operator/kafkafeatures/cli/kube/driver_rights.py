@@ -26,8 +26,8 @@ class DriverRight(Struct, frozen=True):
 
 
 def driver_rights(arguments: argparse.Namespace, driver: Driver) -> list[DriverRight]:
-    """Each right that a driver with pods needs, in the namespace of the flags. If the API server cannot be asked, none
-    is known.
+    """Each right that a driver of pods needs, in the namespace of the flags. If the API server cannot be asked, each
+    has `is_granted` None.
     """
     rights = [(right, f"{right.resource}.{right.group}" if right.group else right.resource)
               for right in adapter_of(driver).RIGHTS]  # fmt: skip

@@ -1,6 +1,6 @@
 """`kafkafeatures list`: the KafkaFeatures of one or all namespaces, a line for each; those that need action come first.
 
-Reads the objects, page by page, with `-w` each second; changes nothing.
+Reads the objects page by page; with `-w` it reads them again each second. Changes nothing.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read and print; json and yaml are a List of the objects themselves, without managedFields.
+    """Read and print a table, or as json and yaml a List of the objects themselves, without managedFields.
 
-    With -w, the rows or objects of resources that change are printed again.
+    With -w, objects are printed one by one, and the rows or objects of resources that change are printed again.
     """
     everywhere, form = arguments.all_namespaces, arguments.output
     with connected(arguments) as kube:
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _urgency(resource: KubeResource) -> tuple[bool, int, str]:
     """The key to sort by: stalled resources first, then by `_URGENCY`, then by name."""
     ready = resource.status.condition(Condition.READY)
-    is_stalled = resource.says(Condition.STALLED) is not None
+    is_stalled = resource.true_condition(Condition.STALLED) is not None
     return not is_stalled, _URGENCY.get(ready.status if ready is not None else "Unknown", 1), str(resource)
 
 

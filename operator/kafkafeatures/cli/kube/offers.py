@@ -1,7 +1,8 @@
 """Shell completion while a command line is typed: commands, flags, values, and names of existing objects.
 
-Called by `__main__.py`: kubectl runs `kubectl_complete-kafkafeatures WORDS`, and the scripts of
-`cli/shell/completion.py` run `kafkafeatures __complete WORDS`, only for names of objects.
+Called by `__main__.py`. kubectl runs `kubectl_complete-kafkafeatures WORDS` for all completions. The scripts of
+`cli/shell/completion.py` know commands and flags themselves, and run `kafkafeatures __complete WORDS` for names of
+objects.
 """
 
 from __future__ import annotations
@@ -57,9 +58,8 @@ def _offered(earlier_words: list[str]) -> tuple[list[str], bool]:
 
 
 def _live(kind: str, words: Sequence[str]) -> list[str]:
-    """Names of existing objects of this kind ("name", "namespace" or "context"), by the connection flags in these
-    words; none if that fails. If it takes longer than LIVE_SECONDS, the process ends. Namespaces are those with
-    KafkaFeatures.
+    """Names of existing objects of this kind: "name" (of a resource), "namespace" (one with resources) or "context".
+    They are read with the connection flags in these words; none if that fails or takes longer than LIVE_SECONDS.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_kube_flags(parser)

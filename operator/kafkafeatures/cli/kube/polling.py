@@ -36,8 +36,8 @@ class Ending(Struct, frozen=True):
     text: str
 
     def conclude(self) -> int:
-        """Print the text in one line, control characters removed, and return the exit code. Raises CommandFailed for
-        any other than 0, which prints the text on stderr.
+        """Print the text in one line, with control characters replaced, and return the exit code, 0. Raises
+        CommandFailed for any other exit code; the text is then printed on stderr.
         """
         if self.code is not Exit.DONE:
             raise CommandFailed(printable(self.text), self.code)
@@ -46,7 +46,7 @@ class Ending(Struct, frozen=True):
 
 
 def readings(kube: Kube, reader: Callable[[], T], deadline: float = inf) -> Iterator[T | Away | Denied]:
-    """A reading each second, or in its place the error of one that failed. The last one is at `deadline`
+    """Yield a reading each second, or in its place the error if it failed. The last reading is at `deadline`
     (`time.monotonic`). Raises CommandFailed for other errors, and Denied if the denial is not temporary.
     """
     lenient_until = 0.0  # before the first successful reading a denial counts at once
@@ -108,8 +108,8 @@ def until(
 def changes(
     kube: Kube, reader: Callable[[], Iterable[KubeResource]], essence: Callable[[KubeResource], object]
 ) -> Iterator[list[KubeResource]]:
-    """Yield all resources first, then at each reading those whose `essence` changed. It does not end. Resources that
-    are gone are printed to stderr.
+    """Yield all resources first, then at each reading those whose `essence` changed. It does not end. A line on stderr
+    tells of each resource that was deleted.
     """
     previous: dict[str, object] | None = None
     say = ChangedLines()

@@ -44,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def answer(resource: KubeResource) -> Ending | None:
     """The result, once the operator has handled the last request (that of this command, or a later one); None before.
-    Exit code 0 also if the resource is not ready: the reconciliation itself was done.
+    A resource that is not ready gives exit code 0 as well, since the reconciliation was done; unless it is stalled, or
+    waits for approval (`judge`).
     """
     if resource.status.last_handled_reconcile_at != resource.annotation(RECONCILE):
         return None

@@ -19,19 +19,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LINES = 10_000
 """Newest lines of the log that are searched."""
-KEPT = 500
+MOST_COPIED = 500
 """Most lines about the resource that are copied, the newest."""
 
 
 class Attempt(Protocol):
-    """Function that calls `read`, and returns None if that fails; then it records the reason under the `subject`."""
+    """Function that returns the result of `read`; if that fails, it records the reason under `subject` and returns
+    None.
+    """
 
     def __call__(self, subject: str, read: Callable[[], T]) -> T | None: ...
 
 
 def operator_of(kube: Kube, resource: KubeResource, tried: Attempt) -> dict[str, Any] | None:
     """The operator that the status names; None if it names none. An operator outside of Kubernetes has no namespace, no
-    Deployment and no pod.
+    Deployment and no pod. `tried`: reads each part.
     """
     identity = OperatorIdentity.of(resource.raw)
     if identity is None:
@@ -68,7 +70,7 @@ def _existing(document: dict[str, Any] | None) -> dict[str, Any]:
 
 def lines_about(namespace: str, name: str, log: str) -> list[str]:
     """The last lines of an operator's log that are about a resource, in either format (`--log-format` text or json)."""
-    return [line for line in log.splitlines() if _is_about(namespace, name, line)][-KEPT:]
+    return [line for line in log.splitlines() if _is_about(namespace, name, line)][-MOST_COPIED:]
 
 
 def _is_about(namespace: str, name: str, line: str) -> bool:

@@ -1,8 +1,8 @@
 """A KafkaFeatures resource from the API server, with the properties that commands need. Pure; it sends no request.
 
-Commands access the raw object only here. The status is parsed for display (`api/shown.py`), which also accepts fields
-that another release or tool wrote. A condition is about the generation in its `observedGeneration`; one about an older
-generation is displayed with that generation, and no command makes decisions from it.
+The status is parsed for display (`api/shown.py`), which also accepts fields that another release or tool wrote. A
+condition is about the generation in its `observedGeneration`; `true_condition` returns only conditions about the
+current one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def without_version(self) -> dict[str, Any]:
-        """The object without fields that change although nothing else does, for comparisons."""
+        """The object without managedFields and resourceVersion, for comparisons."""
         metadata = {key: value for key, value in self.document["metadata"].items() if key != "resourceVersion"}
         return {**self.document, "metadata": metadata}
 
@@ -149,7 +149,7 @@ class KubeResource(Struct, frozen=True, dict=True):
         """The status as commands show it to people."""
         return shown(Status, self.written_status)
 
-    def says(self, kind: Condition) -> StatusCondition | None:
+    def true_condition(self, kind: Condition) -> StatusCondition | None:
         """The condition if it is True and about the current generation; else None."""
         condition = self.status.condition(kind)
         return (
@@ -167,7 +167,9 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def is_approved(self) -> bool:
-        """True if the current plan is approved by its hash, even if the operator has not read the approval yet."""
+        """True if the current plan is approved: by the status, or by an approval of its hash that the operator has not
+        read yet.
+        """
         plan = self.status.plan
         if plan is None:
             return False

@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.memory_per_cluster or _size_in("KAFKAFEATURES_MEMORY_PER_CLUSTER") or defaults.memory_per_cluster
     )
     all_clusters = arguments.memory_all_clusters or _size_in("KAFKAFEATURES_MEMORY_ALL_CLUSTERS")
-    # If only one limit is set, the default of the other gives way, and the command does not fail.
+    # If only the limit of one cluster is set, and is above the default for all of them, the latter gives way.
     all_clusters = all_clusters or max(per_cluster, defaults.memory_all_clusters)
     if per_cluster > all_clusters:
         raise CommandFailed("--memory-per-cluster is more than --memory-all-clusters", Exit.USAGE)

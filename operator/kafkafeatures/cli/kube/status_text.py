@@ -1,8 +1,8 @@
 """Prints the status of a resource: its state, since when, the plan, and the blockers.
 
-It prints what the status holds and adds nothing. Facts about an older generation, or about a cluster that can no longer
-be read, are marked as such. If the table of features does not fit the terminal, each has lines of its own. Used by
-`status`; parts of it by `plan NAME` and `approve`.
+It prints what the status holds; ages and the forecast of a roll are computed from it. Facts about an older generation,
+or about a cluster that can no longer be read, are marked as such. If the table of features does not fit the terminal,
+each feature has lines of its own.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def draw_features(console: Console, resource: KubeResource) -> None:
 
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
     """Print the command line that approves the plan, if it waits for approval."""
-    if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
+    if resource.true_condition(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         line = f"To approve: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         console.print(Text(line), soft_wrap=True)  # to be copied: never broken in two
 

@@ -7,13 +7,14 @@ Exit codes, by one reading of the resource:
 | 0 | Ready=True, of the current generation | the level was read on the cluster, of whatever generation: it is a fact |
 | 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves until action is taken |
 
-`rolled` also reads the StatefulSets (`cli/kube/wait_rolled.py`). A status about older pod templates ends the wait only
-after `SEEN_WITHIN` seconds, in which the operator can see the new ones.
+`rolled` also reads the StatefulSets (`cli/kube/wait_rolled.py`). It ends with 0 once the roll is complete, with 4 if no
+driver restarts nodes, and with 6 or 3 as above. If the status is still about older pod templates, 6 and 3 count only
+after `SEEN_WITHIN` seconds, in which the operator can see the new ones. Every wait ends with 5 when the time is over.
 
-A feature that has its level counts first, before Stalled or ApprovalRequired. Levels do not count while the cluster
-cannot be read. A plan that was just approved is not reported as waiting for approval.
+A goal that is reached counts first, before Stalled or ApprovalRequired. Levels do not count while the cluster cannot be
+read. A plan that was just approved is not reported as waiting for approval.
 
-If the API server cannot be reached, polling continues until the time is over (`cli/kube/polling.py`).
+If the API server cannot be reached, polling continues (`cli/kube/polling.py`).
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
-    """The end of the wait by this reading; None to continue; the rules are in the module's docstring. `templates`: of
+    """The end of the wait by this reading; None to continue. The rules are in the module's docstring. `templates`: of
     the StatefulSets, only for `rolled`. `waited`: seconds so far.
     """
     if goal.rolled:
@@ -101,9 +102,9 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
     elif goal.feature:
         if _reached(resource, goal):
             return Ending(Exit.DONE, f"{resource}: {goal.feature} is finalized at {_finalized(resource, goal.feature)}")
-    elif ready := resource.says(Condition.READY):
+    elif ready := resource.true_condition(Condition.READY):
         return Ending(Exit.DONE, f"{resource} is ready: {ready.reason}: {ready.message}")
-    if stalled := resource.says(Condition.STALLED):
+    if stalled := resource.true_condition(Condition.STALLED):
         # The message of Stalled begins with that of the blocker that it is about, whose remedy is printed.
         blockers = (
             blocker
@@ -115,7 +116,7 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
         )
         text = f"{resource} is stalled: {stalled.reason}: {stalled.message}"
         return Ending(Exit.STALLED, text if remedy in stalled.message else f"{text}; {remedy}")
-    if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
+    if resource.true_condition(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(
             Exit.APPROVAL,

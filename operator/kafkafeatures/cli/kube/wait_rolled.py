@@ -1,7 +1,8 @@
 """`wait --for rolled`: judges whether every pod has the current revision of its StatefulSet, and the roll is complete.
 
 A changed image does not change the generation of the KafkaFeatures resource, so its status may be about the previous
-image. It counts only if the StatefulSets, read after it, have the revisions in it. Pure; called by `cli/kube/wait.py`.
+image. So the StatefulSets are read after the status, which counts only if it names their revisions. Pure; called by
+`cli/kube/wait.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from kafkafeatures.core.words import counted
 
 
 class Template(Struct, frozen=True):
-    """Update revision and replicas of a StatefulSet. `revision`: empty until the StatefulSet controller has seen the
-    newest pod template, since its update revision is that of an older template before.
+    """Update revision and replicas of a StatefulSet. `revision`: empty while the StatefulSet controller has not seen
+    the newest pod template: until then the update revision in the status is that of an older template.
     """
 
     revision: str

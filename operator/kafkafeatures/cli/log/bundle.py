@@ -47,7 +47,7 @@ class _MustBeUnpacked(Exception):
 
 
 def is_bundle(path: Path) -> bool:
-    """True if the first bytes of a file are those of a bundle; False for a file that cannot be read."""
+    """True if the first bytes of a file are those of a gzip, zip or tar file; False for a file that cannot be read."""
     try:
         with OpenFile(path) as data:
             head = bytes(data[: _TAR_MAGIC_AT + len(_TAR_MAGIC)])

@@ -133,7 +133,7 @@ def _decode(
     arguments: argparse.Namespace,
     write: Callable[[str], object],
 ) -> list[str]:
-    """Write every record in order, each damage in its place, and a line behind each impossible record. Returns the
+    """Write every record in order, each damage in its place, and a line after each impossible record. Returns the
     damage that is a problem, as texts.
     """
     problems = []

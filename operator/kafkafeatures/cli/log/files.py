@@ -1,9 +1,8 @@
 """Opens the files of a metadata log, and finds by their names which records are missing.
 
 It decides which file a node may still be writing to, and whether files have the offsets that their names, and those of
-their neighbours, promise. Called by `cli/log/command.py` and `cli/log/paths.py`. Files are read in pieces, never
-mapped: a node may truncate its log at any moment. Only regular files are opened, since opening a pipe would wait for a
-writer.
+their neighbours, promise. Files are read in pieces, never mapped: a node may truncate its log at any moment. Only
+regular files are opened, since opening a pipe would wait for a writer.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def missing(file: File, reading: Reading) -> list[str]:
 
 class OpenFile:
     """The bytes that a file had when it was opened, read when a slice of them is taken, and at least a piece at once.
-    Raises CommandFailed if a file of other content is opened, or if one is truncated while it is read.
+    Raises CommandFailed if the file cannot be read, is no part of a log, or is truncated while it is read.
     """
 
     def __init__(self, path: Path) -> None:

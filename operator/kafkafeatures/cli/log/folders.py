@@ -1,8 +1,4 @@
-"""The metadata log of one node: its files, in a folder or a bundle, and the facts in their names and properties.
-
-Made by `cli/log/paths.py` and `cli/log/bundle.py`, used by the commands about a log as a whole (`state`, `timeline`,
-`ghosts`, `describe --from`).
-"""
+"""The metadata log of one node: its files, in a folder or a bundle, and the facts in their names and properties."""
 
 from __future__ import annotations
 

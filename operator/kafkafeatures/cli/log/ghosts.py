@@ -63,7 +63,7 @@ class RecordSource(Struct, frozen=True):
 class Candidate(Struct, frozen=True):
     """A registration of a fenced broker, or of a controller that is not known to vote. suspected: True if it may be a
     ghost, False if not; None if the files cannot show it. registered: the record of the registration. fenced: the
-    record since which the broker is fenced. Both are None if the files do not have them.
+    record since which the broker is fenced, None for a controller. Both are None if the files do not have them.
     """
 
     role: str
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Evidence:
-    """The newest records about each node in the files, up to the offset of the image.
+    """The records about registrations, fencing and voters in the files, up to the offset of the image.
 
     voters: ids; None if neither the image nor a record has them. voters_from: the record that has them.
     """

@@ -1,7 +1,7 @@
 """Finds metadata logs by the paths in a command line: directories, single files, support bundles.
 
 It decides where logs are searched, and refuses a path with logs of several nodes where a command needs a single one.
-Called by the commands of `log`, by `describe --from` and by `clients`. Nothing is written or locked.
+Nothing is written or locked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kraftlog import files
 DEPTH = 4
 """Levels of folders that are searched below a path: `<cluster>/<node>/<disk>/__cluster_metadata-0`."""
 MAX_FOLDERS = 1000
-"""Most logs that are returned for one path."""
+"""Most logs that are returned for one directory."""
 _RECORDING = (
     "the operator still records this segment, and closes it when it is 6 hours old; to read it now, copy it to a name"
     f" without {files.OPEN.removeprefix('.log')}..."
@@ -56,7 +56,7 @@ def files_at(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
 
 
 def unread(paths: Iterable[Path]) -> list[str]:
-    """Files that are not read in the directories among paths, each with its name and the reason."""
+    """Texts about the files that are not read in the directories among these paths: name and reason of each."""
     folders = [_log_in(path) for path in paths if path.is_dir()]
     inside = sorted((folder / name for folder in folders for name in os.listdir(folder)), key=str)
     return [f"{path}: not read; {reason}" for path in inside if (reason := _unread_reason(path.name))]
@@ -100,8 +100,8 @@ def _names(folders: Sequence[LogFolder]) -> str:
 
 
 def log_folders(path: Path) -> list[LogFolder]:
-    """Every log at a path, at most `MAX_FOLDERS`; `BUNDLE:FOLDER` is one of the logs in a bundle. Raises CommandFailed
-    if there is none.
+    """Every log at a path, of a directory at most `MAX_FOLDERS`; `BUNDLE:FOLDER` is one of the logs in a bundle. Raises
+    CommandFailed if there is none.
     """
     if not path.is_dir():
         if bundle := _bundle_of(path):

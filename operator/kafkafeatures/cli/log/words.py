@@ -1,7 +1,4 @@
-"""Formats version ranges and migration states for the commands of `log` and `clients`, and prints their tables.
-
-Used by the modules of `cli/log/` and `cli/clients/`. It reads no file.
-"""
+"""Formats version ranges and migration states for the commands of `log` and `clients`, and prints their tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`kafkafeatures migration`: checks the requirements of the next phase of a migration to KRaft. Changes nothing.
+"""`kafkafeatures migration`: checks the settings that the next phase of a migration to KRaft requires, or compares
+ZooKeeper with the metadata log. Changes nothing.
 
 Rights: DESCRIBE_CONFIGS on the cluster for the settings of nodes, and CLUSTER_ACTION for the metadata log once there
 are controllers.

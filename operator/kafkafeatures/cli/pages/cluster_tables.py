@@ -1,6 +1,5 @@
-"""The rows about one cluster in the pipeline's tables, and texts for them.
-
-Pure. Called by the pages of a fleet and of a cluster, and by `pipeline gate` for a line for each cluster.
+"""The rows about one cluster in the pipeline's tables, and texts for them, for pages and for the lines of
+`pipeline gate`. Pure.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
 Row = Mapping[str, Any]
+"""A row of a table by column, or an object in the document of `pipeline gate`."""
 
 MAX_ROWS = 1000
 """Most rows of a table that are shown."""
 MOST_IDS = 5
 """Most node ids in one line about nodes that lack the same level."""
 
-LOOKS = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
+VERDICT_STYLES = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
 """CSS class and word by verdict."""
 
 
@@ -147,7 +147,7 @@ def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequen
 
 def verdict(word: str) -> Html:
     """HTML of a verdict ("ready", "blocked" or "unknown")."""
-    return Html('<strong class="{}">{}</strong>').format(*LOOKS[word])
+    return Html('<strong class="{}">{}</strong>').format(*VERDICT_STYLES[word])
 
 
 def blockers(gate: Row) -> list[tuple[str, str]]:

@@ -14,8 +14,8 @@ from kafkafeatures.api.shown import time_of
 from kafkafeatures.cli.pages import sortable
 from kafkafeatures.cli.pages.alike_nodes import alike_nodes
 from kafkafeatures.cli.pages.cluster_tables import (
-    LOOKS,
     MAX_ROWS,
+    VERDICT_STYLES,
     ClusterTables,
     Row,
     blockers,
@@ -94,7 +94,7 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
 
 def _facts(gate: Row) -> Html:
     counts = gate["counts"]
-    style, word = LOOKS[gate["verdict"]]
+    style, word = VERDICT_STYLES[gate["verdict"]]
     fact = Html('<li><strong class="{}">{}</strong>{}</li>')
     return Html(
         '<p class="box"><strong class="{}">{}</strong>: {}. '
@@ -106,7 +106,7 @@ def _facts(gate: Row) -> Html:
         word,
         counted(sum(counts.values()), "cluster"),
         text(day_and_time(time_of(gate["evaluatedAt"]))),
-        Html().join(fact.format(style, counts[key], label.lower()) for key, (style, label) in LOOKS.items()),
+        Html().join(fact.format(style, counts[key], label.lower()) for key, (style, label) in VERDICT_STYLES.items()),
     )
 
 
@@ -130,7 +130,7 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: M
     ]
     omitted = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
     head = ("Cluster", "Verdict", "Finalized", "Can reach", "Nodes behind", "Why, and what else", "Read until")
-    words = [word for _, word in LOOKS.values()]
+    words = [word for _, word in VERDICT_STYLES.values()]
     clusters_table = sortable.sortable(f"The blocked ones first{omitted}", head, rows[:MAX_ROWS], "Verdict", words)
     return Html("<h2>Clusters</h2>\n{}").format(clusters_table)
 

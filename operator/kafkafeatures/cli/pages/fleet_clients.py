@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row, section, verdict
 from kafkafeatures.cli.pages.html_parts import Html, day_and_time, lines, table
-from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
 from kafkafeatures.core.words import cut
 
 CLIENT_STYLE = Html("""
@@ -18,7 +18,7 @@ CLIENT_STYLE = Html("""
 .track .part, .key .part { background: var(--wait); height: 20%; }
 .track .gap, .key .gap { background: var(--bad); }
 """)
-_KEYS = (("all", "counters of all requests"), ("part", "request log, or counters that may lack some"), ("gap", "gap"))
+_LEGEND = (("all", "counters of all requests"), ("part", "request log, or counters that may lack some"), ("gap", "gap"))
 _LONGEST = 120
 """Characters of a client id, or of another name, that are shown."""
 Linked = tuple[Html, ClusterTables]
@@ -90,7 +90,7 @@ def _calendar(clusters: Sequence[Linked]) -> Html:
     rows = [(link, axis.track(pieces), str(broker)) for (link, broker), pieces in list(tracks.items())[:MAX_ROWS]]
     omitted = f"; {len(tracks) - MAX_ROWS} more are not shown" if len(tracks) > MAX_ROWS else ""
     picture = table(f"By broker{omitted}", ("Cluster", "When", "Broker"), rows, "drawn")
-    return Html("<h2>Evidence about clients</h2>\n{}\n{}").format(with_axis(picture, axis), keys(_KEYS))
+    return Html("<h2>Evidence about clients</h2>\n{}\n{}").format(with_axis(picture, axis), legend(_LEGEND))
 
 
 def _style(row: Row) -> str:

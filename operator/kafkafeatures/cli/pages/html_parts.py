@@ -1,8 +1,8 @@
 """Building blocks of HTML pages: the type `Html`, the style, tables, texts and times.
 
-Called by all modules that make pages. HTML is written as literals of `Html`; any other text that is formatted into it
-is escaped automatically, so that escaping cannot be forgotten. The linter forbids `Html` of anything but a literal.
-Each colour has a light and a dark value. No drawing relies on colour alone: each kind of piece has its own pattern.
+HTML is written as literals of `Html`; any other text that is formatted into it is escaped automatically, so that
+escaping cannot be forgotten. The linter forbids `Html` of anything but a literal. Each colour has a light and a dark
+value. No drawing relies on colour alone: each kind of piece has its own pattern or height.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row, in_words
 from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lasting, small, table, text
-from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
 from kafkafeatures.core.words import counted
 
 FLAPS, WITHIN = 5, timedelta(hours=24)
@@ -23,7 +23,7 @@ FLAPPING = f"away {FLAPS} times within 24 h without a controlled shutdown"
 """The definition of flapping, as text."""
 
 # (style, text) of each kind of piece, for the legend
-_KEYS = (
+_LEGEND = (
     ("down", "away, as far as the metadata log tells of it"),
     ("moment", "known of one moment only: how long it was away is not known"),
 )
@@ -108,7 +108,7 @@ def rolls(cluster: ClusterTables) -> Html:
         "Each time that a node was away", ("Node", "From", "How it went", "How it is back", "Took"), times
     )
     used = {_piece(row)[0] for row in rows}
-    key = keys((style, words) for style, words in _KEYS if style in used)
+    key = legend((style, words) for style, words in _LEGEND if style in used)
     details = folded(counted(len(times), "time"), details_table, is_printed=False)
     return Html("<h2>Rolls</h2>\n{}\n{}\n{}").format(with_axis(picture, axis), key, details)
 

@@ -17,7 +17,7 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.cluster_tables import in_words
 from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, table, text, time_in_log
-from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
 from kafkafeatures.core.report.events import PHASE_CHANGED
 from kafkafeatures.core.report.migration_lines import migration_lines
 from kafkafeatures.core.words import counted
@@ -37,7 +37,7 @@ STYLE_OF_MIGRATIONS = Html("""
 .track .both, .key .both { background: var(--wait); height: 60%; }
 .finalized { background: var(--good); border-left: 4px solid var(--bad); }
 """)
-_KEYS = (
+_LEGEND = (
     ("zookeeper", "ZooKeeper mode, or not started yet"),
     ("flagged", "ZooKeeper mode with the flag"),
     ("kraft", "KRaft mode"),
@@ -126,7 +126,7 @@ def _timeline(history: MigrationHistory, states: Sequence[StateChange], log: Rol
     # + 1: the track of the cluster comes first
     yield with_axis(table(caption, ("Node", "When", "At the end"), track_rows[: MAX_NODES + 1], "drawn"), axis)
     used = {style for _, pieces in tracks for style, _, _ in pieces}
-    yield keys((style, words) for style, words in _KEYS if style in used)
+    yield legend((style, words) for style, words in _LEGEND if style in used)
     rows = [("the cluster", _name_of(state), *_when(state.at, log)) for state in states]
     rows += [(f"broker {mode.node_id}", _WORDS[mode.in_kraft], *_when(mode.at, log)) for mode in history.modes]
     head = ("Node", "Became", "When", "Record")
@@ -174,7 +174,7 @@ def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
 
 def _last(pieces: Sequence[Piece]) -> str:
     """Text about the end of a track: the legend of its last piece."""
-    return dict(_KEYS)[pieces[-1][0]] if pieces else "-"
+    return dict(_LEGEND)[pieces[-1][0]] if pieces else "-"
 
 
 # --- from the operator ---

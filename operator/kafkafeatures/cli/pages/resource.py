@@ -1,8 +1,8 @@
 """HTML page about a resource, for `report`: its state, plan, roll node by node, features and Events.
 
-Pure: it shows the status, the Events and the metadata log, and adds nothing. The page is one file without scripts, so
-it can be attached to a ticket. It is light or dark like the reader's system, and no fact is shown by colour alone.
-Called by `cli/kube/report.py`.
+Pure: it shows the status, the Events and the metadata log. The page is one file without scripts, so it can be attached
+to a ticket. It is light or dark like the reader's system, and no fact is shown by colour alone. Called by
+`cli/kube/report.py`.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def page(
 def _head(resource: KubeResource, current_time: datetime) -> Html:
     status = resource.status
     ready = status.condition(Condition.READY) or NOT_RECONCILED
-    looks = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
-    word, style = looks.get(ready.status, ("Not reconciled yet", "wait"))
-    if resource.says(Condition.RECONCILING):
+    words_and_styles = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
+    word, style = words_and_styles.get(ready.status, ("Not reconciled yet", "wait"))
+    if resource.true_condition(Condition.RECONCILING):
         style = "wait"  # it resolves automatically
     is_old = ready is not NOT_RECONCILED and not resource.is_current(ready)
     generation = f" (of generation {ready.observed_generation or '?'})" if is_old else ""

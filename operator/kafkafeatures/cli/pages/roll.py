@@ -1,9 +1,9 @@
 """Section about a roll on a report's page: the phases of each node's restart, and the state of partitions, on a time
 axis.
 
-Pure. Called by `cli/pages/resource.py`. Each drawing has its numbers beside it, with the record of the metadata log
-that proves them. Unknown facts are shown as unknown, with the reason. Each phase has a pattern in addition to its
-colour.
+Pure. Called by `cli/pages/resource.py`. Each drawing has its numbers beside it; the times of nodes name the record of
+the metadata log that proves them. Unknown facts are shown as unknown. Each phase has a pattern or height in addition to
+its colour.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lasting, small, table, text, time_in_log
 from kafkafeatures.cli.pages.roll_rows import NodeAbsence, Point, restarts_of, rows_of, window_begins
-from kafkafeatures.cli.pages.timeline import Axis, Piece, clock, keys, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, Piece, clock, legend, with_axis
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.words import counted
 from kraftlog.rolls import RollHistory
@@ -195,7 +195,7 @@ def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, 
     details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
     return [
         with_axis(table(caption, ("Node", "When", "Took"), pictures, "drawn"), axis),
-        keys((style, words) for style, words in _PHASES if style in used),
+        legend((style, words) for style, words in _PHASES if style in used),
         folded("Times of each phase", details),
     ]
 
@@ -299,7 +299,7 @@ def _partitions(log: RollHistory, axis: Axis) -> Html:
     return Html("\n").join(
         (
             with_axis(table(caption, head, rows, "drawn"), axis),
-            keys((style, words) for style, words in _STATES if style in used),
+            legend((style, words) for style, words in _STATES if style in used),
             Html("<p>{}</p>").format(" ".join(remarks)) if remarks else Html(),
         )
     )

@@ -1,7 +1,6 @@
 """Drawings on a time axis: tracks with pieces, ticks, and a legend.
 
-Pure. Called by the sections of a page with drawings: `roll.py`, `migration.py`, `lanes.py`. Each style has a pattern or
-height in addition to its colour.
+Pure. Called by the sections of pages that have drawings. Each style has a pattern or height in addition to its colour.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ class Axis(Struct, frozen=True):
         )
 
 
-def keys(kinds: Iterable[tuple[str, str]]) -> Html:
+def legend(kinds: Iterable[tuple[str, str]]) -> Html:
     """The legend. `kinds`: (style, text) of each kind of piece."""
     key = Html('<li class="key"><i><span class="{}"></span></i>{}</li>')
     return Html('<ul class="keys">{}</ul>').format(Html().join(key.format(style, words) for style, words in kinds))
 
 
 def with_axis(drawing: Html, axis: Axis) -> Html:
-    """The table with a time axis in its second heading, whose word stays for screen readers."""
+    """The table with a time axis in its heading "When"; the word stays for screen readers."""
     head = Html('<th scope="col">When<div class="axis">{}</div></th>').format(axis.ticks)
     return drawing.replace('<th scope="col">When</th>', head)
 

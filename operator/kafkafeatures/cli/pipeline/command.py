@@ -159,9 +159,10 @@ def _run(config: Config) -> tuple[Summary, str, Output]:
     fleet_documents = Documents.of(contents) if config.documents else NO_DOCUMENTS
     at_ms = int(time.time() * 1000)
     clients = None if config.clients is None else _client_settings(config.clients, at_ms)
-    # Tables depend on the documents too: if these change, they are made again even without new files.
-    beside = [*([contents] if config.documents else []), *([config.clients] if clients else [])]
-    digest = hashlib.sha256(repr(beside).encode()).hexdigest() if beside else ""
+    # Tables depend on the documents and on the settings for clients too: if these change, the tables are made again
+    # even without new files.
+    other_inputs = [*([contents] if config.documents else []), *([config.clients] if clients else [])]
+    digest = hashlib.sha256(repr(other_inputs).encode()).hexdigest() if other_inputs else ""
     judging = Judging(at_ms=at_ms, clients=None if clients is None else clients.judging)
     settings = replace(config.settings, clients=clients)
     engine_name = ["nothing new"]  # stays so if `start` is not called
@@ -206,7 +207,7 @@ def _on_spark(config: Config, stack: ExitStack) -> Engine:
 
 
 def missing(error: ModuleNotFoundError, extras: str, alternative: str = "") -> CommandFailed:
-    """The error that names what is not installed and how to install it. `alternative`: text behind that."""
+    """The error that names what is not installed and how to install it. `alternative`: text that follows."""
     return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{alternative}", Exit.BLOCKED)
 
 

@@ -1,6 +1,7 @@
 """`kafkafeatures pipeline gate` and `report`: tell CI and people whether clusters may be raised to a release or level.
 
-Called by `cli/pipeline/command.py`. Both only read the tables of the last run. `featurelog.gate` makes the verdicts.
+Called by `cli/pipeline/command.py`. Both read the tables of the last run, and no logs. `featurelog.gate` makes the
+verdicts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Metrics of a run of the pipeline, in the text format that a node exporter's textfile collector reads.
 
-Called by `command` after a run. Those of clusters are of the tables as they are then, also if the run changed nothing.
+Called by `command.py` after a run. The metrics of clusters describe the tables as they are then, even if the run
+changed nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ Labels = tuple[tuple[str, str], ...]
 Samples = Mapping[Labels, float]
 """Values by their labels."""
 Metric = tuple[str, str, Samples]
-"""Name without prefix, text, and values."""
+"""Name without the prefix, text of help, and values."""
 PREFIX = "kafkafeatures_pipeline_"
 
 
 def write_metrics(path: Path, document: Mapping[str, Any], output: Output) -> None:
-    """Replace the file of metrics in one step, since a collector may read it at any time. document: of the run.
-    output: as the run left it. Raises CommandFailed, OutputError.
+    """Replace the file of metrics in one step, since a collector may read it at any time. document: that of the run,
+    as `-o json` prints it. output: the tables as the run left them. Raises CommandFailed, OutputError.
     """
     metrics = [*_of_run(document), *_of_clusters(output.tables, output.ledger)]
     text = "".join(line for metric in metrics for line in _lines(metric))

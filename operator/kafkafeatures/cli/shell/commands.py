@@ -1,7 +1,6 @@
 """The table of all commands: module, help line and flags of each.
 
-Read by `main.py`, which runs a command, and by completions. Modules are named and not imported, so that a command only
-loads its own code.
+Modules are named and not imported, so that a command only loads its own code.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ GROUPS = {
     "files and pipelines": ("log", "pipeline"),
     "more": ("demo", "completion", "version"),
 }
-"""All commands, as the help has them."""
+"""All commands by the groups in which the help lists them."""
 
 
 def every_command(selected: str = "") -> Iterator[tuple[str, str, list[argparse.Action]]]:

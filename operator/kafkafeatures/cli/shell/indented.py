@@ -1,6 +1,6 @@
 """Prints paragraphs that are indented on every line, with commands in them that can be copied.
 
-Otherwise a terminal continues a long line in column 0. Used wherever nodes, steps and blockers are printed.
+Otherwise a terminal continues a long line in column 0.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def hanging(console: Console, text: Text, *, indent: int, first: Text | None = N
 
 
 def _breaks(text: str, width: int) -> Iterator[int]:
-    """Offsets at which the second and further lines begin. Quoted texts, such as JSON to be copied, are never
-    broken.
+    """Offsets at which the second and further lines begin. A word that is too long for a line is broken, unless it
+    begins with a quote, such as JSON to be copied.
     """
     start = 0
     for word in _WORD.finditer(text):

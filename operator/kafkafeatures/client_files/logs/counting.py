@@ -1,7 +1,5 @@
 """Counts the requests of a log by hour and by sender.
 
-Called by `clients reduce` (`cli/clients/reduce.py`) and by the pipeline (`featurelog/clients`).
-
 A log has millions of lines, and most of them differ from others only in times and numbers. So what this module decides
 is how much of a line is parsed. The bytes that name sender, API and version are cut out of a line by searching: its
 "shape". The first line of a shape is parsed as a whole, further ones are only counted (`_LineShape`), and added to
@@ -45,7 +43,7 @@ _NUMBERS = b"-0123456789"
 _MIN_TIMES_BYTES = 100
 """Bytes from the connection to the security protocol, at least: the connection and several times lie between."""
 _STAMP_BYTES, _HOUR_STAMP_BYTES = 24, 14
-"""Bytes at the begin of a line with its time, `[2026-11-28 03:22:46,145`, and with its hour, `[2026-11-28 03`."""
+"""Bytes at the beginning of a line: its time, `[2026-11-28 03:22:46,145`, and its hour, `[2026-11-28 03`."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_group = msgspec.json.Decoder(RequestGroup).decode
@@ -278,7 +276,7 @@ class RequestCounter:
         if self._hour is not None:
             for shape in self._shapes.values():
                 if shape.lines:
-                    _settle(shape, self._hour)
+                    _settle_shape(shape, self._hour)
         self._shapes.clear()
         self._shape_bytes, self._begin, self._end = 0, b"", b""
 
@@ -303,7 +301,8 @@ def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfReq
         raise problem
 
 
-def _settle(shape: _LineShape, hour: HourOfRequests) -> None:
+def _settle_shape(shape: _LineShape, hour: HourOfRequests) -> None:
+    """Add the lines of a shape to its group, and to the counts of the hour."""
     event = parse_event(shape.stamp.rstrip() + b" INFO ")  # any level: only the time of the event is used
     time = event.time if event is not None else hour.last
     hour.counts.add(shape.number, shape.lines, time)

@@ -1,7 +1,7 @@
 """Parses a log line into an event: time, level, logger and message.
 
-Called by `requests.py` and `counting.py`. It knows the pattern layouts of Kafka, Strimzi, Bitnami and Confluent, and
-the JSON layouts of log4j2. Times without a zone are taken as UTC, which is the zone of containers.
+It knows the pattern layouts of Kafka, Strimzi, Bitnami and Confluent, and the JSON layouts of log4j2. Times without a
+zone are taken as UTC, which is the zone of containers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Reads the lines of a log from a file or a pipe, compressed or not, and out of the formats of container runtimes.
 
-Called by the commands that read logs (`cli/clients`), and by `counting.py`. What it decides: which lines are whole. A
-line of more than `MAX_LINE` is skipped in pieces and counted, so that memory is bounded whatever comes; a last line
-without an end may still be written, and is left out; a part of a line that the runtime has cut (CRI, Docker) waits for
-the other parts. Lines are bytes, since a log may hold any.
+What it decides: which lines are whole. A line of more than `MAX_LINE` is skipped in pieces and counted, so that memory
+is bounded whatever comes. A last line without an end may still be written, and is left out. A part of a line that the
+runtime has cut (CRI, Docker) waits for the other parts. Lines are bytes, since a log may hold any.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Writes reduced request logs, `BROKER/HOUR-SECTION.jsonl.gz`, and finds and reads such files in folders.
 
-Called by `reduce.py`, `request_logs.py` and `client_search.py`. `client_files/reduced.py` knows the format of a file.
-
-What it decides: no line of a log counts twice. SECTION is a digest of the first log line of the hour. So if the same
-log is reduced again, after it has grown or in the format of another runtime, the new file replaces the old one.
+`client_files/reduced.py` knows the format of a file. What this module decides: no line of a log counts twice. SECTION
+is a digest of the first log line of the hour. So if the same log is reduced again, after it has grown or in the format
+of another runtime, the new file replaces the old one.
 """
 
 from __future__ import annotations

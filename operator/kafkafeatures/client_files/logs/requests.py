@@ -1,8 +1,8 @@
-"""Parses a line of Kafka's request log: who sent a request, and of which API and version. Called by `counting.py`.
+"""Parses a line of Kafka's request log: who sent a request, and of which API and version.
 
-`RequestChannel.scala` writes such a line for each request, at DEBUG, and at INFO for those of deprecated versions:
-`Completed request:` and a JSON object. What it decides: a line is one of a request only if all behind the mark is
-such an object. A line with the mark and anything else is rejected.
+Kafka (`RequestChannel.scala`) writes such a line for each request at DEBUG, and for those of deprecated versions at
+INFO: the mark `Completed request:` and a JSON object. What this module decides: a line counts as a request only if
+everything after the mark is such an object. A line with the mark and anything else is rejected.
 """
 
 from __future__ import annotations

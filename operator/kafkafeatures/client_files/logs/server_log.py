@@ -1,6 +1,6 @@
 """Finds requests that a broker refused for their API version, in its server log.
 
-Called by `rejected.py`. A broker of Kafka 4.x writes each of them there, and nowhere else (`SocketServer.scala`):
+A broker of Kafka 4.x writes each of them there, and in no other log (`SocketServer.scala`):
 
     [2026-11-28 03:21:55,955] ERROR Exception while processing request from
         127.0.0.1:9092-127.0.0.1:39130-1-2 (kafka.network.Processor)
@@ -51,8 +51,8 @@ def read_rejections(blocks: Iterable[bytes]) -> Iterator[RefusedRequest]:
             resume = begin + 1
             if rejection := _rejection(text, begin):
                 yield rejection
-        # Up to there every marker was found. The reason of a later one may be in the next block; its time may lie
-        # `_BEFORE` it.
+        # Every marker before `complete` was found. A later one may have its reason in the next block, and its time in
+        # the `_BEFORE` bytes before it, so these are kept.
         complete = max(resume, len(text) - _AFTER)
         unfinished = text[max(0, complete - _BEFORE) :]
         resume = complete - (len(text) - len(unfinished))

@@ -1,8 +1,8 @@
 """Coverage of a window by evidence: for one broker, the gaps in which its requests are not known, and the API versions
 that it was sent.
 
-Pure. Called by `verdict.py`. What it decides: a time without evidence is a gap, whatever was before and after it: an
-old client may have sent requests just then. All times are in ms since 1970.
+Pure. What it decides: a time without evidence is a gap, whatever was before and after it: an old client may have sent
+requests just then. Only a few short spans are tolerated (`MAX_UNSEEN`). All times are in ms since 1970.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ def _gaps(
 
 
 def uses_of(evidence: BrokerEvidence) -> Iterator[VersionUse]:
-    """Every version that a broker was sent: one use for each span between two scrapes in which its counter grew."""
+    """Every version that a broker was sent: one use for each span in which its counter grew. A span is from the start
+    of the process to its first scrape, or from one scrape to the next.
+    """
     for process in evidence.processes:
         after = process.start
         counts: dict[tuple[str, int], float] = {}

@@ -1,9 +1,8 @@
 """Evidence about clients: scrapes of brokers' request counters, grouped by the process of the broker that they show.
 
-Pure. Called by `verdict.py`, and by `cli/clients/scrapes.py` to drop scrapes that add nothing. A counter of
-`RequestsPerSec` counts from the start of the process and is never removed, so one scrape shows everything that its
-process was sent until then. What it decides: which scrapes show the same process, and which contradict each other, so
-that nothing may be concluded from them. All times are in ms since 1970.
+Pure. A counter of `RequestsPerSec` counts from the start of the process and is never removed, so one whole scrape shows
+everything that its process was sent until then. What this module decides: which scrapes show the same process, and
+which contradict each other, so that nothing may be concluded from them. All times are in ms since 1970.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class Scrape(Struct, frozen=True):
     is_whole: bool = True
 
     def may_be_of(self, other: Scrape) -> bool:
-        """Tell whether both scrapes may show the same process, by its start. If only one of them has an inexact start,
-        the two may differ by that error; of equally exact ones the starts must be equal.
+        """Tell whether both scrapes may show the same process, by its start. If only one scrape has an inexact start,
+        the starts may differ by its error. If both are equally exact, the starts must be equal.
         """
         return abs(self.start - other.start) <= abs(self.start_error - other.start_error)
 

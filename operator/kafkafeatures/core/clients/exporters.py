@@ -1,8 +1,8 @@
 """Samples of a broker's metrics, as exporters name them: request counters, the start of the process, and signs of its
 release.
 
-Pure. Called for the text of an exporter by `client_files/exposition.py`, and for series of Prometheus by
-`prometheus/evidence.py`. The names of the counters depend on the rules of the exporter: those of Strimzi, Bitnami,
+Pure. Samples come from the text of an exporter (`client_files/exposition.py`) or from series of Prometheus
+(`prometheus/evidence.py`). The names of the counters depend on the rules of the exporter: those of Strimzi, Bitnami,
 Confluent, and of the JMX exporter with and without rules are known. What it decides: a scrape that may be incomplete is
 refused, since the counter that is missing could be that of an old client.
 """

@@ -1,8 +1,8 @@
 """Registrations of a cluster's brokers: which brokers evidence has to cover, from when to when, and which process of a
 broker registered last.
 
-Pure. Called by `verdict.py`; made by `cli/clients/registered.py` and `reconcile/client_reading.py`. What it decides: a
-broker has to be covered if it was registered at any time in the window, or if there is evidence of it in the window.
+Pure. What it decides: a broker has to be covered if it was registered at any time in the window, or if there is
+evidence of it in the window.
 Evidence from a process that cannot be the one that registered last does not count: it is of something else, such as a
 broker of another cluster with the same id. All times are in ms since 1970.
 """

@@ -1,7 +1,6 @@
 """Requests that brokers of Kafka 4.x refused, and the clients that may have sent them.
 
-Pure. Called by `cli/clients/rejected.py`, with the lines of server logs (refused requests) and of request logs (clients
-that were seen). It decides:
+Pure. Refused requests come from server logs, the clients that were seen from request logs. It decides:
 
 - All lines about one connection are one refusal, as the broker closes the connection with it.
 - A connection identifies a client if a request log shows this client alone on it, and no request on it later than the

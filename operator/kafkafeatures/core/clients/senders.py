@@ -1,9 +1,8 @@
 """Senders of the API versions that a release removed: which clients they are, which team owns them, and the remedy.
 
-Pure. Called by `cli/clients/check.py` and `reconcile/client_reading.py` with the requests of request logs; pages and
-tables of `clients check` ask who owns a client. Logs show who sent a request; they never make a verdict better, as they
-need not have all requests. What it decides: a sender is a client id of a principal, and its remedy follows from its
-client id and software. A client chooses both itself, so they prove nothing, and no sender is left out because of them.
+Pure. Request logs show who sent a request; they never make a verdict better, since they may lack requests. What it
+decides: a sender is a client id of a principal, and its remedy follows from its client id and software. A client
+chooses both itself, so they prove nothing, and no sender is left out because of them.
 """
 
 from __future__ import annotations

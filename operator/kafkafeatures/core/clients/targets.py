@@ -1,8 +1,8 @@
 """The API versions that a release of Kafka accepts, and what becomes of a request of another version.
 
-Pure. Called by `verdict.py` and `senders.py`. The table is `targets.json` beside this module, which
-`python -m tests.clients.generate` makes from the message schemas in Kafka's jars. A broker's own ApiVersions answer is
-never used: a broker of 4.x advertises Produce 0-2, and closes the connection of a client that sends it.
+Pure. The table is `targets.json` beside this module, which `python -m tests.clients.generate` makes from the message
+schemas in Kafka's jars. A broker's own ApiVersions answer is never used: a broker of 4.x advertises Produce 0-2, and
+closes the connection of a client that sends it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The verdict on a release of Kafka: whether clients are ready for it, or some would break, or it is unknown; with the
 uses of removed versions, and the gaps of the evidence.
 
-Pure. Called by `cli/clients/check.py` and `reconcile/client_reading.py`. What it decides: `Ready` only if every
-registered broker is covered through the whole window, and none was sent a version in it that the release lacks. Less
-evidence never makes a cluster ready. All times are in ms since 1970.
+Pure. What it decides: `Ready` only if every broker that has to be covered is covered in all of its part of the window
+(`registry.py`), and none was sent a version in the window that the release lacks. Less evidence never makes a cluster
+ready. All times are in ms since 1970.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Approval of a plan: whether it was given, and in which way.
-
-Pure. Called by the gates of `core/engine/gates.py`, and by the report.
-"""
+"""Approval of a plan: whether it was given, and in which way. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.plan import HASH_SHOWN, Plan, is_another_named
 
 
-def not_approved(
+def hold_until_approved(
     desired: DesiredState,
     plan: Plan,
     *,
@@ -20,7 +17,7 @@ def not_approved(
     unverified: tuple[str, ...] = (),
     pending: Reason = Reason.PLAN_PENDING,
 ) -> Held | None:
-    """Reason to hold the next step back until the plan is approved; None if it may begin.
+    """Decision that holds the next step back until the plan is approved; None if the step may begin.
 
     waits: the approval policy requires a person's approval before the next step. unverified: consents that may have
     been used before the status was lost. pending: reason of the condition ApprovalRequired.

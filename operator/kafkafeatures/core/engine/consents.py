@@ -1,5 +1,4 @@
-"""States of the consents of `spec.consents`, by which a user allows one dangerous change each. All kinds of stages call
-this.
+"""States of the consents of `spec.consents`, by which a user allows one dangerous change each.
 
 Pure. A consent can be used once: it is written to `status.spentConsents` before it is used, so a consent that is left
 in Git never allows a second change. If the status was lost, or names no cluster yet, nothing shows whether a consent in

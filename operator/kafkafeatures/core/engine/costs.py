@@ -1,7 +1,7 @@
 """Topics that restarts make unavailable, by a consent of the user: shown in the plan, and covered by its hash.
 
 Pure. The costs are the field `excused` of a planned stage: of a roll, of a migration, or of levels for which a person
-restarts nodes. Called by `core/engine/plan.py` and by the kinds of stages that restart nodes.
+restarts nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def without_marks(excused: ExcusedTopics | None) -> ExcusedTopics | None:
 
 
 def excused_in(stages: tuple[PlannedStage, ...]) -> ExcusedTopics | None:
-    """Topics that the restarts of a plan may make unavailable; None for none."""
+    """Topics that the restarts of a plan may make unavailable, by the first stage that has any; None for none."""
     return next((stage.excused for stage in stages if stage.excused is not None), None)
 
 

@@ -1,7 +1,7 @@
 """Kubernetes Events as records: fields for programs, and one sentence for people.
 
-Pure. Made by `core/report/events.py`, written to the API server by `kube/events.py`, and read back by
-`cli/pages/roll_rows.py`. Programs read the fields, never the sentence.
+Pure. Made by `core/report/events.py`, written to the API server by `kube/events.py`, and read back for reports by
+`cli/kube/seen_events.py`. Programs read the fields, never the sentence.
 """
 
 from __future__ import annotations

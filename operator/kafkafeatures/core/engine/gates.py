@@ -2,7 +2,7 @@
 
 Pure. A gate is a function that returns None if it is open, else the decision that holds the next step back. Called by
 `core/engine/decide.py` for stages of all kinds; no kind has an order of its own. A closed gate stops new steps only: a
-step that is in flight is followed to its end.
+step that is in flight is followed to its end. Gates that hold back the next step are open while no stage has one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.approval import not_approved
+from kafkafeatures.core.engine.approval import hold_until_approved
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait, unreadable, waits_on
 from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
@@ -239,7 +239,7 @@ def soak(inputs: GateInput) -> Decision | None:
 
 
 def window(inputs: GateInput) -> Decision | None:
-    """Open inside a maintenance window of the document, or if it has none."""
+    """Open inside a maintenance window of the document, if it has none, or for a stage that may go at any time."""
     stage, windows = inputs.stage, inputs.desired.rollout.windows
     if not windows or not stage.is_due or stage.goes_at_any_time:
         return None
@@ -283,7 +283,9 @@ def _unapproved(inputs: GateInput) -> Held | None:
     if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
         return None
     waits = stage.waits_for_approval(inputs.desired)
-    return not_approved(inputs.desired, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
+    return hold_until_approved(
+        inputs.desired, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason
+    )
 
 
 def _with_missing_approval(inputs: GateInput, wait: Wait) -> Wait:

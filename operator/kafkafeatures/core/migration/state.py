@@ -16,7 +16,7 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationStatus, Result, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.approval import not_approved
+from kafkafeatures.core.engine.approval import hold_until_approved
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import spend, unverified_among
 from kafkafeatures.core.engine.costs import without_marks
@@ -389,7 +389,7 @@ def migration_now(facts: StageInput, part: MigrationProposal, plan: Plan) -> Mig
         controllers=any(Role.CONTROLLER in node.roles and isinstance(node.answer, Known) for node in nodes),
         equality=last_comparison(progress, facts.observation, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
-    approved = not_approved(facts.desired, plan, waits=True) is None
+    approved = hold_until_approved(facts.desired, plan, waits=True) is None
     # Without the roll at first: its permit depends on `unneeded`, which does not depend on the roll.
     stage = MigrationState(facts, wish, progress, memory, None, part.excused, approved, dual_write)
     roll = permitted_roll(facts, permit_for(progress, stage.unneeded), excused=part.excused)

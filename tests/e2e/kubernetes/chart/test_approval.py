@@ -36,7 +36,7 @@ FORBIDDEN: dict[str, dict[str, Any]] = {
     "spec.approval.policy, other than Always,": {"spec": {"approval": {"policy": "Never"}}},
     "spec.consents": {"spec": {"consents": ["dynamic-quorum"]}},
 }
-"""What takes the verb `approve`, and a change that does it."""
+"""Parts of a resource that only a user with the verb `approve` may change, each with such a change."""
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +71,17 @@ def change(plane: ControlPlane, user: str, patch: dict[str, Any], *more: str) ->
     )
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
+@pytest.mark.parametrize("part", FORBIDDEN)
 def test_a_user_without_the_verb_approve_may_change_a_resource_but_neither_approve_nor_consent(
-    guarded: ControlPlane, what: str
+    guarded: ControlPlane, part: str
 ) -> None:
-    patch = FORBIDDEN[what]
-    with pytest.raises(Refused, match=f"{what} needs the verb approve on kafkafeatures"):
+    patch = FORBIDDEN[part]
+    with pytest.raises(Refused, match=f"{part} needs the verb approve on kafkafeatures"):
         change(guarded, "editor", patch)
     change(guarded, "approver", patch)
-    change(guarded, "editor", {"spec": {"suspend": True}})  # anything else stays theirs
+    change(guarded, "editor", {"spec": {"suspend": True}})  # other fields need no such right
     empty = {"metadata": {"annotations": {APPROVE: None, RESTORED: None}}, "spec": {"approval": None, "consents": None}}
-    if "policy" not in what:  # what was given may be withdrawn without the verb
+    if "policy" not in part:  # approvals and consents may be withdrawn without the verb
         change(guarded, "editor", empty)
     change(guarded, "approver", empty)
 
@@ -104,10 +104,10 @@ def test_a_user_without_the_verb_approve_may_not_create_a_resource_with_an_appro
 EVIDENCE = {"prometheus": {"url": "https://prometheus:9090"}, "target": "4.1"}
 
 
-def test_a_gate_for_clients_is_opened_only_with_the_verb_approve(guarded: ControlPlane) -> None:
+def test_a_gate_for_clients_is_made_weaker_only_with_the_verb_approve(guarded: ControlPlane) -> None:
     change(guarded, "editor", {"spec": {"clientEvidence": {**EVIDENCE, "policy": "Report"}}})
     change(guarded, "editor", {"spec": {"clientEvidence": {"windowDays": 14}}})
-    change(guarded, "editor", {"spec": {"clientEvidence": {"policy": "Gate"}}})  # more is always theirs
+    change(guarded, "editor", {"spec": {"clientEvidence": {"policy": "Gate"}}})  # a stricter policy needs no such right
     for evidence in ({"policy": "Report"}, {"windowDays": 1}, {"target": "3.9"}, None):
         with pytest.raises(Refused, match="while its policy is Gate, needs the verb approve"):
             change(guarded, "editor", {"spec": {"clientEvidence": evidence}})
@@ -115,12 +115,15 @@ def test_a_gate_for_clients_is_opened_only_with_the_verb_approve(guarded: Contro
     change(guarded, "approver", {"spec": {"clientEvidence": None}})
 
 
-def test_clients_cannot_be_judged_without_a_release_and_no_secret_goes_without_tls(guarded: ControlPlane) -> None:
+def test_invalid_settings_for_evidence_about_clients_are_refused(guarded: ControlPlane) -> None:
     for evidence, message in (
         ({"prometheus": EVIDENCE["prometheus"]}, "clientEvidence needs a release"),
+        # a token without TLS
         ({"prometheus": {"url": "http://p:9090", "tokenSecretRef": {"name": "t"}}, "target": "4.1"}, "https://"),
+        # a password in the URL
         ({"prometheus": {"url": "https://u:p@p:9090"}, "target": "4.1"}, "should match"),
         ({"prometheus": {"url": "https://p", "brokerPattern": "b-([0-9]+)"}, "target": "4.1"}, "needs brokerLabel"),
+        # a pattern that can take exponential time
         ({"prometheus": {"url": "https://p", "brokerLabel": "pod", "brokerPattern": "(a+)+"}, "target": "4.1"},
          "should match"),
     ):  # fmt: skip
@@ -138,6 +141,7 @@ def test_the_approval_policy_changes_no_right_of_readers_and_of_the_operator(gua
     guarded.kubectl("replace", "--subresource=status", "-f", "-", f"--as={operator}", input=json.dumps(one))
     now = guarded.get("kff", "orders", "-n", "kafka")
     assert now["status"] == {"operatorVersion": "9.9"}
+    # A write of the status changes no annotation, so the operator cannot approve by one.
     assert APPROVE not in now["metadata"].get("annotations", {})
 
 
@@ -158,7 +162,7 @@ def test_the_command_line_names_the_right_that_an_approval_needs(guarded: Contro
 
 
 def test_releases_of_the_same_name_in_two_namespaces_share_no_object() -> None:
-    """Apart from what values leave to one of them (docs/how-to/install.md)."""
+    """The values leave out what only one of two releases may own (docs/how-to/install.md)."""
     values = {"approvalPolicy": {"enabled": True}, "rbac": {"aggregateClusterRoles": False}, "crds": {"enabled": False}}
     of_one, of_other = (
         {

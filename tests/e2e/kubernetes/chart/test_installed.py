@@ -1,4 +1,4 @@
-"""Installed, upgraded, rolled back, uninstalled on a real API server; no pod ever runs there."""
+"""The chart, installed, upgraded, rolled back and uninstalled on a real API server, which runs no pods."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_an_uninstalled_release_leaves_crd_and_resources_and_a_new_one_adopts_th
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_release_of_another_name_leaves_or_adopts_the_crd_of_the_first(plane: ControlPlane) -> None:
+def test_a_release_of_another_name_is_refused_unless_it_leaves_the_crd_of_the_first_or_adopts_it(
+    plane: ControlPlane,
+) -> None:
     plane.helm("uninstall", NAME, "-n", NS, "--wait")
     with pytest.raises(Refused, match="invalid ownership metadata"):
         plane.helm("install", "other", str(CHART), "-n", NS, *WITH_REGISTRY)

@@ -109,14 +109,14 @@ def labels_in(value: Any) -> Iterator[dict[str, str]]:
 def test_common_labels_are_on_every_object_and_every_pod(pipeline: Values) -> None:
     objects = render({**EVERYTHING, "pipeline": pipeline})
     found = [labels for one in objects for labels in labels_in(one)]
-    assert len(found) > len(of_kind(objects, "Deployment"))
+    assert len(found) > len(objects)  # labels of templates of pods as well
     assert [labels for labels in found if labels.get("cost-center") != "42"] == []
     executors = [one for one in of_kind(objects, "ConfigMap") if "executor.yaml" in one["data"]]
     assert len(executors) == ("executors" in pipeline)
 
 
 @pytest.mark.parametrize("group", [1_000_650_000, 2**31 - 1])
-def test_a_group_of_a_values_file_is_a_whole_number(group: int) -> None:
+def test_the_id_of_a_group_is_rendered_as_an_integer(group: int) -> None:
     pipeline = {**CLAIMS, "fsGroup": group}
     objects = render({"recorder": {"enabled": True, "fsGroup": group}, "pipeline": pipeline})
     job = only(objects, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -167,7 +167,7 @@ def not_texts(value: Any, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"memory": {"perCluster": "300Mi"}}, "memory.perCluster (300Mi) is more than memory.allClusters (256Mi)"),
         ({"memory": {"perCluster": "16Mi"}}, "memory.perCluster is 16Mi: the operator needs 32Mi or more"),
@@ -181,20 +181,22 @@ def not_texts(value: Any, path: str = "") -> Iterator[str]:
     ],
     ids=str,
 )
-def test_sizes_that_contradict_each_other_are_refused_with_an_error_message(values: Values, said: str) -> None:
+def test_sizes_that_are_too_small_or_contradict_each_other_are_refused_and_named(values: Values, message: str) -> None:
     done = helm("template", NAME, str(CHART), "-n", NS, "--kube-version", KUBERNETES, values=values)
     assert done.returncode != 0
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
     "values",
     [
+        # sizes that are equal, or large enough, in different units
         {"memory": {"perCluster": "32Mi", "allClusters": "32768Ki"}},
         {"memory": {"perCluster": "1Gi", "allClusters": "1024Mi"}},
         {"recorder": {"enabled": True, "size": "1Ti"}},
         {"recorder": {"enabled": True, "size": "100G"}},
         {"recorder": {"enabled": True, "size": "8.5Gi"}},
+        # a size below recorder.allClusters that has no effect: of another claim, and while there is no recorder
         {"recorder": {"enabled": True, "size": "1Gi", "existingClaim": "mine"}},
         {"recorder": {"size": "1Gi"}},
         {"monitoring": {"serviceMonitor": {"enabled": True, "interval": "1h", "scrapeTimeout": "1m30s"}}},

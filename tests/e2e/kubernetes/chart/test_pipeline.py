@@ -1,4 +1,6 @@
-"""The pipeline in the chart: nothing of it unless enabled; then what a real API server takes, with few rights."""
+"""The pipeline in the chart: no object of it unless it is enabled; then objects that a real API server accepts, with
+few rights.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +194,7 @@ def test_the_pipeline_has_exactly_the_documented_rights_to_pods_and_only_in_its_
     page = (ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text()
     rows = re.findall(r"^\| `(pods|configmaps)` \| ([^|]+) \|", page, re.MULTILINE)
     wanted: set[Right] = {("", kind, verb) for kind, verbs in rows for verb in re.findall(r"`(\w+)`", verbs)}
-    assert len(wanted) == 8
+    assert len(wanted) == 8  # the table of the page was found: 8 verbs for both kinds together
     for way in ("on executors", "by the Spark operator"):
         objects = rendered(WAYS[way])
         role, binding = only(objects, "Role"), only(objects, "RoleBinding")
@@ -213,12 +215,13 @@ def test_the_pod_of_the_pipeline_has_the_placement_of_all_pods_and_no_service_se
 
 
 def test_the_name_of_the_cron_job_has_at_most_52_characters() -> None:
+    """Kubernetes takes no longer one, since it appends 11 characters for each job."""
     (job,) = of_kind(render({"pipeline": CLAIMS, "fullnameOverride": "k" * 50}), "CronJob")
     assert len(job["metadata"]["name"]) == 52
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"enabled": True, "logs": {"existingClaim": "copies"}}, "pipeline.tables.existingClaim: required"),
         ({"enabled": True, "tables": {"existingClaim": "tables"}}, "pipeline.logs.existingClaim: required"),
@@ -233,10 +236,10 @@ def test_the_name_of_the_cron_job_has_at_most_52_characters() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_value_of_the_pipeline_is_refused_and_named(values: Values, said: str) -> None:
+def test_a_wrong_value_of_the_pipeline_is_refused_and_named(values: Values, message: str) -> None:
     done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values={"pipeline": values})
     assert done.returncode != 0
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 # --- on a real API server ---
@@ -261,8 +264,8 @@ def with_spark_crds(plane: ControlPlane) -> Iterator[None]:
         yield
 
 
-def take(plane: ControlPlane, one: Object) -> None:
-    """Raises Refused, for a field that is not known as well."""
+def create_dry(plane: ControlPlane, one: Object) -> None:
+    """Have the API server check an object, without creating it. Raises Refused, also for an unknown field."""
     plane.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=json.dumps(one))
 
 
@@ -270,7 +273,7 @@ def take(plane: ControlPlane, one: Object) -> None:
 @pytest.mark.usefixtures("with_spark_crds")
 def test_the_api_server_accepts_every_object_of_the_pipeline(plane: ControlPlane, values: Values) -> None:
     for one in rendered(values):
-        take(plane, one)
+        create_dry(plane, one)
 
 
 @pytest.mark.usefixtures("with_spark_crds")
@@ -278,7 +281,7 @@ def test_a_field_that_the_spark_operator_does_not_have_is_refused(plane: Control
     found = copy.deepcopy(only(rendered(WAYS["by the Spark operator"]), "ScheduledSparkApplication"))
     found["spec"]["template"]["driver"]["podTemplate"] = {}
     with pytest.raises(Refused, match=r"unknown field .*podTemplate"):
-        take(plane, found)
+        create_dry(plane, found)
 
 
 @each_way
@@ -291,4 +294,4 @@ def test_a_namespace_that_enforces_restricted_accepts_every_pod_of_the_pipeline(
         spec.pop("serviceAccountName", None)  # there is none in a dry run
         spec["containers"][0].setdefault("image", "spark-adds-it")
         metadata = {**template["metadata"], "name": f"pod-{number}", "namespace": NS}
-        take(plane, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        create_dry(plane, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})

@@ -28,7 +28,7 @@ EXTRA_OBJECTS: Values = {
     ],
 }
 DIGEST = f"sha256:{'0' * 64}"
-SET = (
+PLACEMENT_FIELDS = (
     "hostAliases",
     "dnsPolicy",
     "dnsConfig",
@@ -39,21 +39,22 @@ SET = (
 )
 
 
-@pytest.mark.parametrize("name", SET)
+@pytest.mark.parametrize("name", PLACEMENT_FIELDS)
 def test_a_value_with_the_name_of_a_field_of_a_pod_sets_this_field_of_every_pod(name: str) -> None:
+    """The pods are that of the operator, and that of `helm test`."""
     objects = render(EVERYTHING)
     assert pod_spec(objects)[name] == EVERYTHING[name]
     assert only(objects, "Pod")["spec"][name] == EVERYTHING[name]
 
 
 def test_without_values_no_field_of_placement_is_set() -> None:
-    assert set(pod_spec(render())) & set(SET) == set()
+    assert set(pod_spec(render())) & set(PLACEMENT_FIELDS) == set()
 
 
 @pytest.mark.parametrize(
     ("image", "expected"),
     [
-        ({}, f"{REGISTRY}/{NAME}:0.1.0"),
+        ({}, f"{REGISTRY}/{NAME}:0.1.0"),  # the version of the chart
         ({"tag": "1.2"}, f"{REGISTRY}/{NAME}:1.2"),
         ({"registry": "", "repository": "localhost/kff"}, "localhost/kff:0.1.0"),
         ({"registry": "registry.example:5000"}, f"registry.example:5000/{NAME}:0.1.0"),
@@ -196,7 +197,7 @@ def test_the_service_monitor_has_its_relabelings_and_the_dashboard_its_namespace
     ],
     ids=str,
 )
-def test_a_wrong_value_is_refused(values: Values) -> None:
+def test_the_schema_refuses_a_wrong_value(values: Values) -> None:
     done = helm("template", NAME, str(CHART), "-n", NS, "--kube-version", KUBERNETES, values=values)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr

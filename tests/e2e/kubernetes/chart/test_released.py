@@ -127,10 +127,10 @@ def test_the_chart_in_the_registry_installs_the_image_that_was_pushed(released: 
         plane.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
 
 
-def test_by_the_lines_of_the_page_chart_and_image_of_a_clone_get_into_a_registry_and_are_installed(
+def test_the_commands_of_the_install_page_push_the_chart_of_a_clone_to_a_registry_and_install_it(
     released: Released, plane: ControlPlane
 ) -> None:
-    """The image is pushed already, as no line of the page about it can run here: it takes Docker."""
+    """The image is in the registry already: the commands of the page that push it need Docker."""
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
     block = page.partition("\n## From a registry\n")[2].partition("\n## ")[0].replace("\\\n", " ")
     lines = [line.strip() for line in block.splitlines() if line.startswith("    ")]
@@ -212,14 +212,15 @@ def test_wheels_and_sources_of_both_distributions_are_made(released: Released) -
 
 
 def test_the_same_commit_makes_the_same_image_wheels_and_sources(released: Released, tmp_path: Path) -> None:
-    again = released.clone.cloned(tmp_path / "again")
-    with store() as environment:  # as on another machine
+    second_clone = released.clone.cloned(tmp_path / "again")
+    with store() as environment:  # an empty store of images, as on another machine
         login = released.registry.environment
-        done = again.release(**released.bases, **environment, **login, SOURCE_URL=SOURCE)
+        done = second_clone.release(**released.bases, **environment, **login, SOURCE_URL=SOURCE)
     assert done.returncode == 0, done.stderr
-    first, second = (dict(_sums(one.out)) for one in (released.clone, again))
+    first, second = (dict(_sums(one.out)) for one in (released.clone, second_clone))
     assert {one for one in second if first[one] != second[one]} == {
-        *(f"{NAME}-{__version__}.tgz", "provenance.json"),  # no registry was set, and helm packs the time
+        # No registry was set for the second release, so its chart names another image; and helm packs the time.
+        *(f"{NAME}-{__version__}.tgz", "provenance.json"),
     }
 
 

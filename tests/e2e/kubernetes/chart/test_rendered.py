@@ -1,4 +1,4 @@
-"""What helm renders, and which values it refuses."""
+"""Objects that helm renders from the chart, and values that it refuses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def test_the_deployment_has_one_replica_and_a_grace_period_of_60_seconds() -> No
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 60
 
 
-def test_the_container_of_the_operator_has_its_environment_and_flags() -> None:
+def test_the_container_of_the_operator_has_the_environment_and_the_image_of_the_values() -> None:
+    """Where `EVERYTHING` sets nothing, the values are the defaults of the chart: 256Mi and 8Gi for all clusters."""
     (container,) = pod_spec(render(EVERYTHING))["containers"]
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment == {
@@ -123,6 +124,7 @@ def test_probes_and_service_use_the_port_of_the_container() -> None:
     assert service["spec"]["ports"] == [{"name": "http", "port": 8080, "targetPort": "http"}]
     labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
+    # The service must not select the pod of `helm test`.
     assert not service["spec"]["selector"].items() <= only(objects, "Pod")["metadata"]["labels"].items()
 
 
@@ -161,6 +163,7 @@ def test_recordings_have_a_volume_that_outlives_the_release_only_where_the_recor
     assert claim["spec"]["resources"] == {"requests": {"storage": "10Gi"}}
     mine = render({"recorder": {"enabled": True, "existingClaim": "mine", "fsGroup": 0}})
     assert not of_kind(mine, "PersistentVolumeClaim")
+    # 65532: the group of the chart's own values; 0 in the values leaves the field out
     for objects, name, group in ((render(EVERYTHING), claim["metadata"]["name"], 65532), (mine, "mine", None)):
         spec = pod_spec(objects)
         assert {"name": "recordings", "persistentVolumeClaim": {"claimName": name}} in spec["volumes"]
@@ -195,6 +198,7 @@ def test_alerts_select_the_release_and_link_to_runbooks_that_exist() -> None:
         base, page = one["annotations"]["runbook_url"].rsplit("/", 1)
         assert base == "https://runbooks.example/kafka"
         assert page == OF_REASON or (ROOT / "docs" / "runbooks" / page).is_file()
+        # placeholders of the rules that the chart replaces
         assert "$labels" not in one["expr"]
         assert "@" not in one["expr"]
 
@@ -257,7 +261,7 @@ def test_the_config_map_of_the_dashboard_has_the_dashboard_of_the_chart_unchange
     ],
     ids=str,
 )
-def test_a_wrong_value_is_refused(values: Values) -> None:
+def test_the_schema_refuses_a_wrong_value(values: Values) -> None:
     done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values=values)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr

@@ -1,4 +1,4 @@
-"""What the operator may do: as rendered, as documented, and as a real API server sees it."""
+"""Rights of the operator: as the chart renders them, as they are documented, and as a real API server grants them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rights(rules: Iterable[Object]) -> set[Right]:
 
 
 def documented(driver: str = "") -> set[Right]:
-    """Always, or for a workload driver in addition."""
+    """The documented rights that the operator always needs; with a `driver`, those that it needs in addition."""
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
     always, _, of_driver = page.partition("`workload.driver: StatefulSet` it also needs")
     page = of_driver if driver else always
@@ -69,6 +69,7 @@ def test_the_operator_has_exactly_the_rights_that_are_documented(values: Values)
     objects = render({**values, "rbac": {"aggregateClusterRoles": False}})
     rules = [rule for one in objects if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
     assert rights(rules) == documented() == rights(RIGHTS)
+    # no field that limits a rule, such as resourceNames
     assert {tuple(rule) for rule in rules} == {("apiGroups", "resources", "verbs"), ("nonResourceURLs", "verbs")}
 
 
@@ -155,7 +156,7 @@ def test_the_token_is_mounted_into_the_pod_of_the_operator_alone() -> None:
 
 
 def can(plane: ControlPlane, who: str, verb: str, resource: str, group: str = "kafkafeatures.dev") -> bool:
-    """What the API server itself says. `resource` may have a part behind a slash, as in a role, or be a URL."""
+    """True if the API server grants this right. `resource`: as in a role, such as pods or pods/eviction; or a URL."""
     plain, _, part = resource.partition("/")
     asked: Object = {"namespace": "kafka", "verb": verb, "group": group, "resource": plain, "subresource": part}
     attributes = {"resourceAttributes": asked} if plain else {"nonResourceAttributes": {"path": resource, "verb": verb}}
@@ -177,7 +178,7 @@ def upgrade(plane: ControlPlane, values: Values) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_without_values_the_account_may_not_read_in_other_namespaces(plane: ControlPlane) -> None:
+def test_the_account_may_read_in_other_namespaces_only_while_all_are_watched(plane: ControlPlane) -> None:
     assert not can(plane, ACCOUNT, "get", "secrets", "")
     assert not can(plane, ACCOUNT, "get", "kafkafeatures")
     upgrade(plane, ALL)
@@ -222,7 +223,7 @@ def test_the_account_has_exactly_the_documented_rights(plane: ControlPlane, valu
 
 @pytest.fixture
 def hardened(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """Not every account may read which kinds there are."""
+    """A cluster without the default binding by which every account may discover the kinds of objects."""
     default = plane.get("clusterrolebinding", "system:discovery")
     plane.kubectl("delete", "clusterrolebinding", "system:discovery")
     yield plane
@@ -230,6 +231,7 @@ def hardened(plane: ControlPlane) -> Iterator[ControlPlane]:
 
 
 def of_kopf(rows: Iterable[Row]) -> list[Row]:
+    """The requests of kopf, the library that watches resources for the operator."""
     return [row for row in rows if row.agent.endswith("(kopf)")]
 
 

@@ -1,4 +1,5 @@
-"""What the chart renders is what Kubernetes knows, in the oldest release that it supports and in the newest there is.
+"""Rendered objects have only fields that Kubernetes knows, in the oldest release that the chart supports and in the
+newest one.
 
 A real API server, of a release between the two, takes the same objects in the tests beside this one.
 """
@@ -23,8 +24,10 @@ from tests.e2e.rig.kubernetes.schemas import Schemas
 
 OLDEST, NEWEST = "1.29.6", "1.37.2"
 PROMETHEUS_OPERATOR = "0.85.0"
-# The oldest has no ValidatingAdmissionPolicy; the chart says so itself (test_approval.py).
-NOT_IN: Mapping[str, Values] = {OLDEST: {"approvalPolicy": {"enabled": False}}, NEWEST: {}}
+OVERRIDES: Mapping[str, Values] = {OLDEST: {"approvalPolicy": {"enabled": False}}, NEWEST: {}}
+"""Values that leave out what a release lacks: the oldest has no ValidatingAdmissionPolicy, and the chart refuses it
+there (`test_approval.py`).
+"""
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +47,12 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Schemas:
 
 @cache
 def rendered(rendering: str, kubernetes: str) -> str:
-    return taken(kubernetes, "template", NAME, str(CHART), "-n", NS, rendering=rendering)
+    return helm_output(kubernetes, "template", NAME, str(CHART), "-n", NS, rendering=rendering)
 
 
-def taken(kubernetes: str, *arguments: str, rendering: str) -> str:
-    """What helm says where it finds nothing wrong."""
-    values = {**RENDERINGS[rendering], **NOT_IN[kubernetes]}
+def helm_output(kubernetes: str, *arguments: str, rendering: str) -> str:
+    """The output of a helm command that must succeed."""
+    values = {**RENDERINGS[rendering], **OVERRIDES[kubernetes]}
     done = helm(*arguments, "--kube-version", kubernetes, values=values)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -80,12 +83,12 @@ def test_the_checked_versions_begin_at_that_of_the_chart_and_end_at_that_of_the_
     assert f"against the APIs of Kubernetes {oldest} and {newest}" in page
 
 
-@pytest.mark.parametrize("kubernetes", NOT_IN)
+@pytest.mark.parametrize("kubernetes", OVERRIDES)
 @pytest.mark.parametrize("rendering", RENDERINGS)
 def test_helm_lint_has_no_findings_and_each_object_has_the_fields_of_its_kind(
     schemas: Schemas, rendering: str, kubernetes: str
 ) -> None:
-    taken(kubernetes, "lint", "--strict", str(CHART), rendering=rendering)
+    helm_output(kubernetes, "lint", "--strict", str(CHART), rendering=rendering)
     manifests = rendered(rendering, kubernetes)
     done = schemas.check(manifests, kubernetes)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -97,7 +100,7 @@ FIELD, FOUND = ("serviceAccountName:", "serviceAcountName:"), "additional proper
 
 
 @pytest.mark.parametrize(
-    ("kubernetes", "rendering", "wrong", "said"),
+    ("kubernetes", "rendering", "replacement", "message"),
     [
         (OLDEST, "no value", FIELD, FOUND),
         (NEWEST, "no value", FIELD, FOUND),
@@ -111,13 +114,13 @@ FIELD, FOUND = ("serviceAccountName:", "serviceAcountName:"), "additional proper
     ids=str,
 )
 def test_a_wrong_field_or_value_of_an_object_is_reported(
-    schemas: Schemas, kubernetes: str, rendering: str, wrong: tuple[str, str], said: str
+    schemas: Schemas, kubernetes: str, rendering: str, replacement: tuple[str, str], message: str
 ) -> None:
     manifests = rendered(rendering, kubernetes)
-    assert wrong[0] in manifests
-    done = schemas.check(manifests.replace(*wrong), kubernetes)
+    assert replacement[0] in manifests
+    done = schemas.check(manifests.replace(*replacement), kubernetes)
     assert done.returncode == 1
-    assert said in done.stdout + done.stderr
+    assert message in done.stdout + done.stderr
 
 
 def test_a_kind_that_the_oldest_kubernetes_does_not_have_is_reported(schemas: Schemas) -> None:

@@ -56,7 +56,7 @@ def test_the_reported_rights_of_a_driver_are_those_that_the_api_server_grants(
             done = admin.run("check", *words, *flags)
             assert done.returncode == code, done.stderr
             rights = [right for right in json.loads(done.stdout)["rights"] if right["system"] == "Kubernetes"]
-            assert [right["state"] for right in rights] == [state] * 4
+            assert [right["state"] for right in rights] == [state] * 4  # the driver needs four rights
             assert all(account in right["remedy"] for right in rights) == bool(flags)
 
 
@@ -114,7 +114,7 @@ def test_several_files_of_kubeconfig_are_merged(orders: Orders, kubeconfig: Path
     first, second = tmp_path / "first", tmp_path / "folder" / "second"
     second.parent.mkdir()
     shutil.copy(content["clusters"][0]["cluster"].pop("certificate-authority"), second.parent / "ca.crt")
-    content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"  # from where the file lies
+    content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"  # relative to the file that names it
     (tmp_path / "token").write_text(content["users"][0]["user"].pop("token"))
     content["users"][0]["user"]["tokenFile"] = "token"
     first.write_text(json.dumps({"contexts": content.pop("contexts"), "users": content.pop("users")}))

@@ -1,4 +1,4 @@
-"""`approve` as a process against a real API server: one plan, by its whole hash, and by a yes."""
+"""`approve` as a process against a real API server: it approves one plan, by the plan's hash or a person's yes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tests.e2e.kubernetes.command_line.person import Person
 from tests.kafkafeatures import statuses
 
 
-def test_a_plan_is_approved_by_its_whole_hash(orders: Orders, person: Person) -> None:
+def test_approve_writes_the_whole_hash_of_the_plan_into_the_annotation(orders: Orders, person: Person) -> None:
     orders.write(statuses.waiting_for_approval())
     hash_ = orders.status("orders")["plan"]["hash"]
-    done = person.run("approve", "orders", "--plan", hash_[:15])
+    done = person.run("approve", "orders", "--plan", hash_[:15])  # "sha256:" and eight digits, the fewest allowed
     assert done.returncode == 0, done.stderr
     assert "1. metadata.version 21 (3.9-IV0) -> 27 (4.1-IV1)  irreversible" in done.stdout
     assert orders.annotations["kafkafeatures.dev/approve"] == hash_
-    again = person.run("approve", "orders", "--yes")
-    assert again.returncode == 0
-    assert "already approved" in again.stdout
+    second = person.run("approve", "orders", "--yes")
+    assert second.returncode == 0
+    assert "already approved" in second.stdout
 
 
 def test_wait_continues_after_an_approval_that_the_operator_has_not_read(orders: Orders, person: Person) -> None:
@@ -32,28 +32,32 @@ def test_wait_continues_after_an_approval_that_the_operator_has_not_read(orders:
 
 
 @pytest.mark.parametrize(
-    ("made", "words", "code", "said"),
+    ("status", "words", "code", "message"),
     [
-        ("in_sync", ("--yes",), 4, "no plan of people/orders is waiting for approval: InSync"),
-        ("stalled", ("--yes",), 4, "waiting for approval: GhostRegistration"),
-        ("waiting_for_approval", ("--plan", "sha256:00000000"), 4, "not sha256:00000000"),
-        ("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "invalid plan hash"),
-        ("waiting_for_approval", (), 64, "not a terminal; use --plan HASH or --yes"),
+        pytest.param(
+            "in_sync", ("--yes",), 4, "no plan of people/orders is waiting for approval: InSync", id="no plan"
+        ),
+        pytest.param("stalled", ("--yes",), 4, "waiting for approval: GhostRegistration", id="a plan that is blocked"),
+        pytest.param(
+            "waiting_for_approval", ("--plan", "sha256:00000000"), 4, "not sha256:00000000", id="another plan"
+        ),
+        pytest.param("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "invalid plan hash", id="seven digits"),
+        pytest.param("waiting_for_approval", (), 64, "not a terminal; use --plan HASH or --yes", id="no terminal"),
     ],
 )
 def test_approve_writes_no_annotation_where_no_plan_can_be_approved(
-    orders: Orders, person: Person, made: str, words: tuple[str, ...], code: int, said: str
+    orders: Orders, person: Person, status: str, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    orders.write(getattr(statuses, made)())
+    orders.write(getattr(statuses, status)())
     done = person.run("approve", "orders", *words)
     assert done.returncode == code
-    assert said in done.stderr
+    assert message in done.stderr
     assert "kafkafeatures.dev/approve" not in orders.annotations
 
 
 def test_a_plan_of_an_older_generation_is_not_approved(orders: Orders, person: Person) -> None:
     orders.write(statuses.waiting_for_approval(1))
-    orders.apply("orders", {"metadata.version": 21}, **CLUSTER)
+    orders.apply("orders", {"metadata.version": 21}, **CLUSTER)  # generation 2
     done = person.run("approve", "orders", "--yes")
     assert done.returncode == 4
     assert "generation 2 is not reconciled yet" in done.stderr
@@ -74,6 +78,7 @@ def test_approve_asks_on_a_terminal_and_only_the_answer_yes_approves(
 
 def test_an_approval_is_refused_if_the_plan_changed_while_the_user_was_asked(orders: Orders, person: Person) -> None:
     orders.write(statuses.waiting_for_approval())
+    # A change of the status that leaves the plan as it is does not matter; one of the plan does.
     for change, code in (({"operatorVersion": "0.1.1"}, 0), ({"plan": {"hash": "sha256:" + "1" * 64}}, 4)):
         orders.annotate("orders", "kafkafeatures.dev/approve-")
         with person.running("approve", "orders") as approve:

@@ -83,7 +83,7 @@ def test_the_pages_of_a_fleet_open_in_a_browser_with_every_row(pages: Path, tmp_
 @pytest.mark.parametrize("width", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_clusters_are_sorted_and_filtered_in_the_page(pages: Path, tmp_path: Path, width: int) -> None:
     results = evaluated(pages / "fleet.html", tmp_path / "profile", _USED, width=width)
-    assert len(results["clusters"]) == 12
+    assert len(results["clusters"]) == 12  # all of the small fleet
     assert results["sortedBy"] == "Verdict"
     assert results["sortListIsVisible"] is (width == PHONE)  # where there are no headings to click
     first_click, second_click = results["firstClick"], results["secondClick"]
@@ -126,7 +126,7 @@ def readable(pages: Path) -> list[Path]:
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP], ids=["phone", "tablet", "desktop"])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 def test_every_text_of_the_pages_can_be_read(pages: Path, tmp_path: Path, is_dark: bool, width: int) -> None:
-    """4.5 to 1 is what WCAG asks of text; and nothing is hidden behind the edge of a screen."""
+    """`texts`: each text with its contrast; WCAG asks for 4.5 to 1. `cut`: what the edge of the screen hides."""
     for page in readable(pages):
         found = shown(page, tmp_path / "profile", width=width, is_dark=is_dark)
         assert found.is_dark is is_dark
@@ -158,7 +158,7 @@ def test_times_and_levels_are_not_broken_and_evidence_has_no_blank_lines(pages: 
     pieces, evidence, marks, keys = evaluated(readable(pages)[1], tmp_path / "profile", script)
     assert len(pieces) > 20
     assert set(pieces) == {1}
-    assert len(evidence) == 2
+    assert len(evidence) == 2  # one for each row of blockers
     assert not [one for one in evidence if "\n\n" in one.partition("\n")[2].lstrip("\n")]
-    assert min(marks) >= 2
+    assert min(marks) >= 2  # pixels: even a short time away is visible
     assert keys == ["away, as far as the metadata log tells of it"]

@@ -29,7 +29,7 @@ def test_resources_that_require_action_are_listed_first_with_reason_and_age(orde
         assert second.startswith("orders")
         assert "InSync" in second
         names = [one["metadata"]["name"] for one in json.loads(person.run("list", "-o", "json").stdout)["items"]]
-        assert names == ["orders", "zebra"]
+        assert names == ["orders", "zebra"]  # for programs in the order of the API server
         assert "zebra" not in person.run("list", "-l", "team=payments").stdout
     finally:
         stalled.delete(stalled.name)
@@ -66,5 +66,5 @@ def test_list_with_watch_shows_changes_until_an_interrupt(orders: Orders, person
         wait_until("the change is there", lambda: "InSync" in watch.out)
         watch.process.send_signal(signal.SIGINT)
         assert watch.ends() == 130
-        assert (watch.err, len(watch.out.splitlines())) == ("", 3)
+        assert (watch.err, len(watch.out.splitlines())) == ("", 3)  # titles, the first row, the changed row
         assert watch.out.splitlines()[2].split()[:2] == ["orders", "InSync"]

@@ -16,7 +16,7 @@ PHONE, TABLET, DESKTOP = 375, 800, 1280
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
-    """One with the metadata log, and one without."""
+    """The page with the metadata log, and that without it, from Events alone."""
     folder = tmp_path_factory.mktemp("pages")
     texts = {"log": made(of_a_real_log(), IN_DUAL_WRITE)[1], "events": made(NOT_READ, IN_DUAL_WRITE)[1]}
     for name, text in texts.items():
@@ -34,7 +34,7 @@ def test_the_pages_open_in_a_browser_with_every_row(pages: tuple[Path, ...], tmp
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP], ids=["phone", "tablet", "desktop"])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 def test_every_text_can_be_read(pages: tuple[Path, ...], tmp_path: Path, is_dark: bool, width: int) -> None:
-    """4.5 to 1 is what WCAG asks of text; and nothing is hidden behind the edge of a screen."""
+    """`texts`: each text with its contrast; WCAG asks for 4.5 to 1. `cut`: what the edge of the screen hides."""
     for page in pages:
         found = shown(page, tmp_path / "profile", width=width, is_dark=is_dark)
         assert found.is_dark is is_dark

@@ -1,4 +1,4 @@
-"""The command line as pages say how to get it: by pip, pipx and krew. Packages come from the index of pip."""
+"""The command line, installed as the pages say: by pip, pipx and krew. Packages come from the index of pip."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def test_pipx_installs_the_wheel_as_a_command_and_a_plugin_of_kubectl(tmp_path: 
     wheel, install = commands("pipx")
     person.types(wheel.removesuffix(" .") + f" {ROOT}")
     person.types(install)
-    said = person.types("kafkafeatures version")
-    assert said.startswith("kafkafeatures 0.1.0\n")
-    assert person.types("kubectl kafkafeatures version") == said
+    version = person.types("kafkafeatures version")
+    assert version.startswith("kafkafeatures 0.1.0\n")
+    assert person.types("kubectl kafkafeatures version") == version
     assert "suspend" in person.types("kubectl __complete kafkafeatures sus")
     person.types("pipx uninstall kafka-features-operator")
     assert not (tmp_path / ".local" / "bin" / "kafkafeatures").exists()

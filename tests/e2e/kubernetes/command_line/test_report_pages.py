@@ -1,4 +1,4 @@
-"""The page of a report in a real browser: what blocks comes first, a lane for each node, one form of time, paper."""
+"""The page of a report in a real browser: blockers first, a lane for each node, one form of time; and how it prints."""
 
 from __future__ import annotations
 
@@ -45,11 +45,14 @@ const found = {{
 return {{ ...found, printed: all("details table").map(one => one.checkVisibility()) }};
 """
 
-Seen = Callable[[int], dict[str, Any]]
+ShownAt = Callable[[int], dict[str, Any]]
+"""A function that returns what `_SEEN` finds on the page in a browser of this width."""
 
 
 def away(role: str, node: int, *seconds: int) -> Absence:
-    """`seconds`: of all five moments; of a controller only of its registration."""
+    """A node that was away. `seconds`: of a broker those of all five moments, of a controller that of its
+    registration.
+    """
     steps = [Moment(MS + 1000 * at, 10 + at) for at in seconds]
     if len(steps) == 1:
         return Absence(role, node, registered=steps[0])
@@ -58,9 +61,9 @@ def away(role: str, node: int, *seconds: int) -> Absence:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    """What a browser of this width shows of a blocked resource: a broker of it was away three times, and a controller
-    registered at the very end of that.
+def shown_at(tmp_path_factory: pytest.TempPathFactory) -> ShownAt:
+    """The page of a blocked resource. A broker was away three times, and a controller registered at the very end of
+    that.
     """
     absences = [away("broker", 3, *range(at, at + 5)) for at in (0, 20, 40)] + [away("controller", 101, 60)]
     stretch = Stretch(begin_ms=MS, end_ms=MS + 400, in_sync=2, has_leader=True, below_minimum=False, offset=1)
@@ -85,42 +88,43 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return at
 
 
-def test_blockers_are_the_first_section_with_one_row_for_equal_nodes_and_one_remedy(seen: Seen) -> None:
-    found = seen(DESKTOP)
+def test_blockers_are_the_first_section_with_one_row_for_equal_nodes_and_one_remedy(shown_at: ShownAt) -> None:
+    found = shown_at(DESKTOP)
     assert found["first"] == "Blockers"
     ((where, release, what, remedy),) = found["blockers"]
     assert where == ["controller 3003", "GhostRegistration"]
     assert release == ["3.9"]
     assert [line.split()[0] for line in what] == ["metadata.version", "group.version"]
     assert remedy[0] == "Remedy"  # open, as it is the only one
-    assert len(remedy) == 3
+    assert len(remedy) == 3  # the summary, the text, the command
     assert remedy[2].startswith("kafkafeatures unregister --controller 3003 --")  # on a line of its own
 
 
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP])
-def test_each_node_has_one_lane_with_visible_marks_at_both_ends(seen: Seen, width: int) -> None:
-    found = seen(width)
+def test_each_node_has_one_lane_with_visible_marks_at_both_ends(shown_at: ShownAt, width: int) -> None:
+    found = shown_at(width)
     assert [one[0] for one in found["lanes"]] == [["broker 3", "3 times"], ["controller 101"]]
-    assert len(found["marks"]) >= 4
+    assert len(found["marks"]) >= 4  # one for each of the four times away, or more
     assert all(found["marks"])
     assert len(found["ticks"]) >= 2
-    assert max(found["ticks"]) < 30  # on one line
+    assert max(found["ticks"]) < 30  # pixels: each is on one line
 
 
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP])
-def test_no_table_is_wider_than_the_screen(seen: Seen, width: int) -> None:
-    assert seen(width)["cut"] == []
+def test_no_table_is_wider_than_the_screen(shown_at: ShownAt, width: int) -> None:
+    assert shown_at(width)["cut"] == []
 
 
-def test_times_have_one_form_and_commands_no_backticks(seen: Seen) -> None:
-    found = seen(DESKTOP)
+def test_times_have_one_form_and_commands_no_backticks(shown_at: ShownAt) -> None:
+    found = shown_at(DESKTOP)
     assert "2026-01-02 03:04:05 UTC" in found["text"]
     assert "2026-01-02T" not in found["text"]
     assert "`" not in found["text"]
     assert [one.split(" -")[0] for one in found["code"]] == ["kafkafeatures unregister", "kafkafeatures describe"]
 
 
-def test_the_printed_page_shows_folded_sections(seen: Seen) -> None:
-    found = seen(DESKTOP)
+def test_the_printed_page_shows_folded_sections(shown_at: ShownAt) -> None:
+    found = shown_at(DESKTOP)
+    # whether the table in each of the two folded sections is visible: on the screen, and on paper
     assert found["folded"] == [False, False]
     assert found["printed"] == [True, True]

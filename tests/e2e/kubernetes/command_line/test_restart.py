@@ -1,4 +1,6 @@
-"""`restart` as a process against a real API server: a new revision of each StatefulSet, or of none; or one pod."""
+"""`restart` as a process against a real API server: it gives every StatefulSet a new revision, or none, or annotates
+one pod.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ from tests.e2e.rig.process import wait_until
 
 IMAGE = "kafka:4.1.2"
 FINALIZER = json.dumps([{"op": "add", "path": "/metadata/finalizers", "value": ["example.org/kept"]}])
+"""A patch with which a pod stays while it is being deleted."""
 
 
-def patched(orders: Orders, change: object) -> None:
+def patch_stateful_set(orders: Orders, change: object) -> None:
     orders.plane.kubectl("patch", "statefulset", "broker", "-n", NS, "--type=merge", "-p", json.dumps(change))
 
 
@@ -41,28 +44,32 @@ def test_restart_gives_each_stateful_set_a_new_revision_and_prints_the_reasons_t
 
 
 @pytest.mark.parametrize(
-    ("change", "words", "said"),
+    ("change", "words", "message"),
     [
-        (
+        pytest.param(
             {"updateStrategy": {"type": "RollingUpdate"}}, (),
             "StatefulSet people/broker has the update strategy RollingUpdate, with which Kubernetes would restart its "
             "pods itself, without waiting for partitions; set spec.updateStrategy.type to OnDelete",
+            id="Kubernetes would restart the pods",
         ),
-        (None, ("--only", "controllers"), "people/orders names no StatefulSet under controllers; leave out --only"),
+        pytest.param(
+            None, ("--only", "controllers"), "people/orders names no StatefulSet under controllers; leave out --only",
+            id="no StatefulSet of this role",
+        ),
     ],
 )  # fmt: skip
-def test_restart_refuses_a_change_that_kubernetes_would_roll_out_without_the_operator(
+def test_restart_refuses_another_update_strategy_and_a_role_without_a_stateful_set(
     orders: Orders, person: Person, broker: Callable[..., str],
-    change: object, words: tuple[str, ...], said: str,
+    change: object, words: tuple[str, ...], message: str,
 ) -> None:  # fmt: skip
     before = broker(IMAGE)
     if change:
-        patched(orders, {"spec": change})
+        patch_stateful_set(orders, {"spec": change})
     done = person.run("restart", "orders", *words)
     assert (done.returncode, done.stdout) == (4, "")
-    assert said in done.stderr
+    assert message in done.stderr
     if change:
-        patched(orders, {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}})
+        patch_stateful_set(orders, {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}})
     assert broker() == before
 
 
@@ -128,8 +135,8 @@ def test_restart_refuses_a_pod_that_is_missing_stopping_or_of_a_stateful_set_tha
     spec = {"containers": [{"name": "kafka", "image": IMAGE}]}
     plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "broker-7", "namespace": NS}, "spec": spec})
     done = person.run("restart", "orders", "--pod", "broker-7")
-    said = "kafkafeatures: pod people/broker-7 is in no StatefulSet that people/orders names (broker)\n"
-    assert (done.returncode, done.stderr) == (4, said)
+    message = "kafkafeatures: pod people/broker-7 is in no StatefulSet that people/orders names (broker)\n"
+    assert (done.returncode, done.stderr) == (4, message)
     plane.kubectl("delete", "pod", "broker-7", "-n", NS, "--timeout=20s")
     plane.kubectl("patch", "pod", "broker-0", "-n", NS, "--type=json", "-p", FINALIZER)
     plane.kubectl("delete", "pod", "broker-0", "-n", NS, "--wait=false")
@@ -142,7 +149,7 @@ def test_restart_refuses_a_pod_that_is_missing_stopping_or_of_a_stateful_set_tha
 def test_restart_refuses_a_pod_with_rolling_update_and_a_pod_without_a_driver(
     orders: Orders, person: Person, pod: Callable[[], dict[str, Any]]
 ) -> None:
-    patched(orders, {"spec": {"updateStrategy": {"type": "RollingUpdate"}}})
+    patch_stateful_set(orders, {"spec": {"updateStrategy": {"type": "RollingUpdate"}}})
     done = person.run("restart", "orders", "--pod", "broker-0")
     assert done.returncode == 4
     assert "StatefulSet people/broker has the update strategy RollingUpdate" in done.stderr
@@ -164,7 +171,7 @@ def test_restart_of_a_pod_names_the_missing_right_to_pods(
     assert "annotations" not in pod()
 
 
-def test_restart_writes_nothing_while_the_cluster_migrates_from_zookeeper(
+def test_restart_writes_nothing_for_a_cluster_that_is_to_migrate_until_it_is_in_kraft_mode(
     orders: Orders, person: Person, broker: Callable[..., str]
 ) -> None:
     before = broker(IMAGE)

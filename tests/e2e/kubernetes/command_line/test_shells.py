@@ -1,4 +1,4 @@
-"""What Tab offers in a real fish and a real zsh, with a real API server. For bash: `cli/test_completion.py`."""
+"""Completions in a real fish and a real zsh, with a real API server. For bash: `cli/test_completion.py`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_fish_completes_existing_names_and_possible_words(shell_home: Person, li
 
 
 def test_zsh_completes_the_name_of_a_resource(shell_home: Person) -> None:
-    """Typed at a terminal, as zsh completes nowhere else."""
+    """The line is typed at a pseudo terminal, since zsh completes nowhere else."""
     keyboard, terminal = pty.openpty()
     environment = {**shell_home.environment, "TERM": "dumb", "PS1": "> "}
     zsh = subprocess.Popen(["zsh", "-f", "-i"], stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
@@ -73,6 +73,7 @@ def test_zsh_completes_the_name_of_a_resource(shell_home: Person) -> None:
             raise
 
     try:
+        # The quotes keep "loaded" out of the typed line, which the terminal shows too.
         types(f"autoload -U compinit; compinit -u; source <({PROGRAM} completion zsh); echo load''ed\n", "loaded")
         types(f"{PROGRAM} status o\t", "status orders")
     finally:

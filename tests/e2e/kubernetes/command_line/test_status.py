@@ -1,4 +1,4 @@
-"""The commands that show and hold, as processes against a real API server: status, plan, suspend, resume, report."""
+"""The commands status, plan, suspend, resume and report, as processes against a real API server."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_status_reports_a_resource_that_is_not_reconciled_yet(orders: Orders, pe
 
 
 def kubectl(person: Person, *words: str) -> str:
-    """With our commands on the path."""
+    """The output of kubectl, with our commands on its PATH."""
     path = f"{Path(sys.executable).parent}:{person.environment['PATH']}"
     done = subprocess.run(
         [binary("kubectl"), *words],
@@ -83,7 +83,7 @@ def test_kubectl_completes_the_commands_of_the_plugin(person: Person) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "verdict", "code"),
+    ("status", "verdict", "code"),
     [
         ("in_sync", "InSync", 0),
         ("acting", "Changes", 0),
@@ -92,8 +92,8 @@ def test_kubectl_completes_the_commands_of_the_plugin(person: Person) -> None:
         ("suspended", "Blocked", 4),
     ],
 )
-def test_plan_shows_the_operators_plan(orders: Orders, person: Person, made: str, verdict: str, code: int) -> None:
-    orders.write(getattr(statuses, made)())
+def test_plan_shows_the_operators_plan(orders: Orders, person: Person, status: str, verdict: str, code: int) -> None:
+    orders.write(getattr(statuses, status)())
     done = person.run("plan", "orders", "-o", "json")
     assert done.returncode == code
     plan = json.loads(done.stdout)
@@ -126,7 +126,8 @@ def test_a_report_contains_the_resource_and_its_events_and_reads_no_secret(
 ) -> None:
     orders.write(statuses.stalled())
     orders.annotate("orders", "somebody.else/token=do-not-show-9f3c")
-    for note, resource in (("of today", orders.get("orders")), ("of an earlier life", {**orders.get("orders")})):
+    # The second Event is about a deleted resource of the same name, with another uid.
+    for note, resource in (("of today", orders.get("orders")), ("of a deleted one", {**orders.get("orders")})):
         metadata = {**resource["metadata"], **({} if note == "of today" else {"uid": "another"})}
         record = EventRecord("GhostRegistration", "Reconcile", note, warning=True)
         event = event_of(
@@ -146,7 +147,7 @@ def test_a_report_contains_the_resource_and_its_events_and_reads_no_secret(
     assert "do-not-show" not in text
     assert report["resource"]["otherAnnotations"][-1] == "somebody.else/token"
     rows = orders.plane.audit.wait_for(lambda rows: len(rows) >= 3, mark, user=USER)
-    assert {row.resource for row in rows} == {"kafkafeatures", "events", ""}
+    assert {row.resource for row in rows} == {"kafkafeatures", "events", ""}  # "": /version
 
 
 def test_an_html_report_opens_in_a_browser_with_every_row_and_without_a_console_message(

@@ -1,4 +1,6 @@
-"""`wait` as a process against a real API server: until it is ready, a level is there, or an action is required."""
+"""`wait` as a process against a real API server: it ends once the resource is ready or rolled, a level is finalized, or
+an action is required.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +38,18 @@ def test_wait_ends_only_with_the_new_generation(orders: Orders, person: Person) 
 
 
 @pytest.mark.parametrize(
-    ("made", "code", "said"),
+    ("status", "code", "message"),
     [("stalled", 6, "is stalled: GhostRegistration"), ("waiting_for_approval", 3, "kafkafeatures approve orders")],
 )
 @pytest.mark.parametrize("goal", ["ready", "feature=group.version>=1"])
 def test_wait_ends_early_where_an_action_is_required(
-    orders: Orders, person: Person, made: str, code: int, said: str, goal: str
+    orders: Orders, person: Person, status: str, code: int, message: str, goal: str
 ) -> None:
     with person.running("wait", "orders", "--for", goal) as wait:
         wait.until_it_says("not reconciled yet")
-        orders.write(getattr(statuses, made)(1))
+        orders.write(getattr(statuses, status)(1))
         assert wait.ends() == code
-        assert said in wait.err
+        assert message in wait.err
 
 
 def test_wait_continues_though_an_older_generation_is_stalled(orders: Orders, person: Person) -> None:
@@ -60,7 +62,7 @@ def test_wait_continues_though_an_older_generation_is_stalled(orders: Orders, pe
 
 
 def of_roll(revision: str, updated: int) -> dict[str, Any]:
-    """What the operator says of the StatefulSet `broker`, which has one pod."""
+    """A status in sync about the StatefulSet `broker`, which has one pod. `updated`: pods at this revision, 0 or 1."""
     status = statuses.in_sync()
     rolled = ("True", "AllCurrent") if updated else ("False", "InProgress")
     condition = {
@@ -71,8 +73,8 @@ def of_roll(revision: str, updated: int) -> dict[str, Any]:
         "observedGeneration": 1,
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     }
-    told = {"name": "broker", "updateRevision": revision, "updated": updated, "total": 1}
-    return {**status, "workloads": [told], "conditions": [*status["conditions"], condition]}
+    workload = {"name": "broker", "updateRevision": revision, "updated": updated, "total": 1}
+    return {**status, "workloads": [workload], "conditions": [*status["conditions"], condition]}
 
 
 def test_wait_for_rolled_does_not_end_with_the_roll_of_an_older_image(
@@ -101,7 +103,7 @@ def test_wait_for_rolled_names_the_missing_right_to_read_stateful_sets(
     assert "grant the verb get on statefulsets.apps with a role" in done.stderr
 
 
-def test_an_application_waits_for_a_level(orders: Orders, person: Person) -> None:
+def test_wait_for_a_feature_ends_when_its_level_is_finalized(orders: Orders, person: Person) -> None:
     orders.write(statuses.acting())
     with person.running("wait", "orders", "--for", "feature=metadata.version>=4.1-IV1") as wait:
         wait.until_it_says("metadata.version is at 21 (3.9-IV0)")

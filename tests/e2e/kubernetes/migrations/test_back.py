@@ -1,4 +1,4 @@
-"""A Kafka on Kubernetes goes back to ZooKeeper from half way, and then all the way to KRaft."""
+"""A Kafka on Kubernetes is rolled back to ZooKeeper in the middle of its migration, and is then migrated to KRaft."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def test_a_half_done_migration_is_rolled_back_though_the_operator_is_killed_and_
 ) -> None:
     kafka = migrating.pods
     before = shown_by_tools(kafka)
-    flagged(migrating)
+    flag_all_brokers(migrating)
     kafka.changes("brokers", Shape.KRAFT_BROKER)
-    migrating.until_evicted(4)
+    migrating.until_evicted(4)  # three brokers for the flag, and the first one for KRaft mode
     in_kraft = migrating.evicted[3]
 
     migrating.wants("RolledBack")
@@ -34,20 +34,20 @@ def test_a_half_done_migration_is_rolled_back_though_the_operator_is_killed_and_
     assert migrating.evicted[4:] == [in_kraft]
     migrating.topic("on-the-way-back")
 
-    killed_around_the_transaction(migrating, zookeeper)
+    kill_operator_around_the_transaction(migrating, zookeeper)
     migrating.until_asked(of(Shape.PLAIN_BROKER), PersonAction.WIPE.value)
     kafka.format_controllers()
     kafka.changes("brokers", Shape.PLAIN_BROKER)
     migrating.until_in_sync("RolledBack")
-    assert sorted(migrating.evicted[5:]) == kafka.pods_of("brokers")
+    assert sorted(migrating.evicted[5:]) == kafka.pods_of("brokers")  # before that: 3 + 1 on the way, 1 back
     migration = migrating.status(NAME)["migration"]
     assert migration["brokers"] == {"zooKeeper": 3}
     assert "kraft_metadata_offset" in migration["keptMigrationNode"]
     ended = [one["result"] for one in migrating.status(NAME)["history"] if one["kind"] == DeleteZnodes.kind]
-    assert ended == ["NotApplied", "Applied"]
+    assert ended == ["NotApplied", "Applied"]  # the first was not sent before the operator was killed
     assert shown_by_tools(kafka) == before
 
-    flagged(migrating)
+    flag_all_brokers(migrating)
     kafka.changes("brokers", Shape.KRAFT_BROKER)
     migrating.until_in_sync("DualWrite")
     migrating.wants("Finalized", "zk-finalize")
@@ -60,8 +60,10 @@ def test_a_half_done_migration_is_rolled_back_though_the_operator_is_killed_and_
     assert "on-the-way-back" in migrating.topics()
 
 
-def flagged(migrating: MigratingResource) -> None:
-    """All brokers have the flag, and all is copied: Git is asked for KRaft mode."""
+def flag_all_brokers(migrating: MigratingResource) -> None:
+    """Go from ZooKeeper mode to the state in which all brokers have the flag and the metadata is copied. Then the
+    operator asks for KRaft mode in Git.
+    """
     migrating.wants("PreMigration")
     migrating.until_asked("start the controllers of the quorum")
     migrating.pods.scales(3)
@@ -72,9 +74,9 @@ def flagged(migrating: MigratingResource) -> None:
     migrating.until_asked(of(Shape.KRAFT_BROKER))
 
 
-def killed_around_the_transaction(migrating: MigratingResource, zookeeper: KazooClient) -> None:
-    """Git stops the controllers. The operator is killed before its transaction was sent, but with the intent in the
-    status; and once more as soon as the znodes are gone.
+def kill_operator_around_the_transaction(migrating: MigratingResource, zookeeper: KazooClient) -> None:
+    """Stop the controllers, after which the operator deletes znodes. Kill it when the intent is in the status, but the
+    transaction was not sent; and once more as soon as the znodes are gone.
     """
     held, migration = Event(), f"{CHROOT}/migration"
 

@@ -1,4 +1,6 @@
-"""A Kafka on Kubernetes goes from ZooKeeper to KRaft: Git changes templates as it is asked, the operator restarts."""
+"""A Kafka on Kubernetes is migrated from ZooKeeper to KRaft: the test changes templates in Git as the operator asks,
+and the operator restarts the nodes.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, MigratingReso
 def test_a_migration_is_finalized_though_the_operator_is_killed_after_each_eviction(
     migrating: MigratingResource,
 ) -> None:
-    """Each node is restarted once in each roll. In every phase a topic is made, and that of the phase before deleted;
-    all else that Kafka copies is the same in the end, and so are all records.
+    """Each node is restarted once in each roll. In every phase a topic is created, and that of the phase before is
+    deleted. Everything else that Kafka copies is the same in the end, and so are all records.
     """
     kafka = migrating.pods
     before = shown_by_tools(kafka)
@@ -45,7 +47,7 @@ def test_a_migration_is_finalized_though_the_operator_is_killed_after_each_evict
     leader = kafka.node_ids[kafka.leader()]
     kafka.changes("controllers", Shape.CONTROLLER)
     migrating.until_in_sync("Finalized")
-    assert Counter(migrating.evicted[6:]) == Counter(controllers)
+    assert Counter(migrating.evicted[6:]) == Counter(controllers)  # after two rolls of three brokers
     assert migrating.evicted[-1] == leader
     assert migrating.created == Counter([*brokers, *brokers, *controllers, *controllers])  # started, and restarted
     assert migrating.killed == len(migrating.evicted)

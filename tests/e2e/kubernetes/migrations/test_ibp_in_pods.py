@@ -1,5 +1,5 @@
-"""The inter.broker.protocol.version of a Kafka on Kubernetes is raised: Git changes the template, the operator restarts
-each broker once.
+"""The inter.broker.protocol.version of a Kafka on Kubernetes is raised: the test changes the template in Git, and the
+operator restarts each broker once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The page about a migration on Kubernetes, walked with its own manifests: half way, back, and then all the way."""
+"""The page about a migration on Kubernetes, followed with its own manifests: half of the way, back to ZooKeeper, and
+then to KRaft.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,14 @@ def running(pods: PagedPods) -> Iterator[PagedPods]:
 
 @pytest.fixture
 def kafka(node: Node) -> Iterator[PagedPods]:
-    """Without passwords, for applications too."""
+    """A cluster that asks neither nodes nor clients for a password."""
     with running(PagedPods(node)) as pods:
         yield pods
 
 
 @contextmanager
 def document(kafka: PagedPods, observer: Observer | None, operator: Operator) -> Iterator[OnThePage]:
-    """No document yet, and none afterwards."""
+    """A resource that does not exist yet; it is deleted afterwards."""
     yield OnThePage(kafka, observer, operator)
     kafka.plane.kubectl("delete", "kff", "--all", "-n", kafka.namespace, "--timeout=30s")
 
@@ -80,6 +82,7 @@ def test_a_migration_with_the_manifests_of_the_page_is_rolled_back_and_then_fina
         kafka.makes_volumes("controllers")
         to_the_copy(migrating)
         to_the_end(migrating)
+        # after the six evictions until the rollback, and before the three of controllers at the end
         assert Counter(migrating.evicted[6:-3]) == Counter([*brokers, *brokers])
         migrating.no_client_was_harmed()
 
@@ -97,7 +100,7 @@ def test_a_migration_of_a_secured_cluster_is_finalized_with_the_lines_of_the_pag
 
 
 def to_the_copy(migrating: OnThePage) -> None:
-    """From ZooKeeper mode, or after a rollback, until all is copied."""
+    """Go from ZooKeeper mode, also after a rollback, to the state in which all metadata is copied."""
     kafka = migrating.pods
     migrating.wants("PreMigration")
     migrating.until_asked("start the controllers of the quorum")
@@ -112,7 +115,7 @@ def to_the_copy(migrating: OnThePage) -> None:
 
 
 def to_the_end(migrating: OnThePage) -> None:
-    """From the copy on; the leader of the controllers is restarted last."""
+    """Go from the copied metadata to the end of the migration; the leader of the controllers is restarted last."""
     kafka = migrating.pods
     kafka.names("brokers", "brokers-kraft")
     migrating.until_in_sync("DualWrite")
@@ -137,7 +140,7 @@ def cluster_id(kafka: PagedPods) -> str:
 
 
 def formats(kafka: PagedPods, id_: str) -> None:
-    """The init container formats empty disks for this cluster, or does nothing."""
+    """Have the init container format empty disks for the cluster with this id, or do nothing if it is empty."""
     shown = manifests()["ConfigMap", "controllers-flag"]["data"]["format.sh"]
     assert "CLUSTER_ID" in shown
     kafka.data_of("controllers-flag")["format.sh"] = shown.replace("CLUSTER_ID", id_) if id_ else "true"
@@ -145,7 +148,7 @@ def formats(kafka: PagedPods, id_: str) -> None:
 
 
 def without_zookeeper(kafka: PagedPods) -> None:
-    """What the page describes as `controllers-kraft`."""
+    """Make the ConfigMap `controllers-kraft` as the page describes it: without the two lines about ZooKeeper."""
     made = deepcopy(kafka.objects[kafka.kind, "controllers-flag"])
     made["metadata"]["name"] = "controllers-kraft"
     kafka.objects[kafka.kind, "controllers-kraft"] = made

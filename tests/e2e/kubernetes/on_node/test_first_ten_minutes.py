@@ -86,7 +86,7 @@ def secured(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
 
 @pytest.fixture
 def environment(node: Node, stocked: Registry, secured: Cluster, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """What the page asks for: programs, the two files, and a cluster of Kubernetes."""
+    """Everything that the page requires: programs, the two files, and a cluster of Kubernetes."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, main in TOOLS.items():
@@ -117,8 +117,10 @@ def with_values(commands: str, values: dict[str, str]) -> str:
     return commands
 
 
-def typed(commands: list[str], folder: Path, environment: dict[str, str]) -> list[str]:
-    """What each prints, in one shell, up to the first that does not end with the exit code that the page names."""
+def outputs_of(commands: list[str], folder: Path, environment: dict[str, str]) -> list[str]:
+    """Run the commands in one shell, and return what each prints. Fails at the first one whose exit code is not the one
+    that the page names (0 without a comment).
+    """
     lines = []
     for command in commands:
         code = found[1] if (found := EXIT.search(command)) else 0
@@ -164,7 +166,7 @@ def test_the_commands_of_the_page_raise_a_level_and_print_what_the_page_shows_an
     page = PAGE.read_text()
     part = with_values(PART.findall(page)[0], values)
     blocks = [COMMAND.findall(block["commands"]) for block in BLOCK.finditer(part)]
-    output_of_each = iter(typed([command for block in blocks for command in block], tmp_path, environment))
+    output_of_each = iter(outputs_of([command for block in blocks for command in block], tmp_path, environment))
     outputs = ["".join(next(output_of_each) for _ in block) for block in blocks]
 
     assert secured.features()["metadata.version"][2] == "4.3-IV0"

@@ -35,12 +35,14 @@ SCENE = "installed"
 RELEASE, NS = "kafka-features-operator", "kafka-features"
 ACCOUNT = f"system:serviceaccount:{NS}:{RELEASE}"
 INSTANTS = 20 if SOAK else 4
+"""Number of kills at random moments."""
 REFUSED = "the operator's settings do not allow this address"
 JUDGED = {("Reachable", "False"), ("Stalled", "True")}
+"""Conditions (type, status) that show that the operator has judged an address."""
 
 
 def readme() -> tuple[list[str], list[str]]:
-    """The commands of its part about Kubernetes: to install and look, to raise and approve."""
+    """The commands of README's part about Kubernetes, by block: to install and inspect, and to raise and approve."""
     part = (ROOT / "README.md").read_text().partition("\n## On Kubernetes\n")[2].partition("\n## ")[0]
     blocks = [block.partition("```")[0] for block in part.split("```sh\n")[1:]]
     first, second = ([line for line in block.replace("\\\n", " ").splitlines() if line] for block in blocks)
@@ -48,7 +50,7 @@ def readme() -> tuple[list[str], list[str]]:
 
 
 class Person:
-    """Who types the README's commands into a shell, in a folder with the charts."""
+    """A person who types the README's commands into a shell, in a folder with the charts."""
 
     def __init__(self, node: Node, folder: Path) -> None:
         self.folder = folder
@@ -124,7 +126,7 @@ def pods(kafka: Kafka) -> dict[str, tuple[str, int]]:
 
 
 def operator_pod(node: Node | KindNode) -> dict[str, Any]:
-    """The one that is to stay; empty while there is none."""
+    """The pod of the operator that is not being deleted; empty while there is none."""
     pods_ = node.control_plane.get("pods", "-n", NS, "-l", "app.kubernetes.io/name=kafka-features-operator")["items"]
     staying = [pod for pod in pods_ if "deletionTimestamp" not in pod["metadata"]]
     assert len(staying) <= 1, staying
@@ -132,7 +134,7 @@ def operator_pod(node: Node | KindNode) -> dict[str, Any]:
 
 
 def operator_container(node: Node | KindNode) -> str:
-    """The id of the one that runs, once it is Ready."""
+    """The id of the operator's container, once its pod is Ready."""
     wait_until("the operator's pod is Ready", lambda: is_true("Ready", operator_pod(node)), step=0.5)
     return str(operator_pod(node)["status"]["containerStatuses"][0]["containerID"])
 
@@ -142,7 +144,7 @@ def test_helm_test_succeeds(installed: Node) -> None:
 
 
 def test_kubelet_restarts_an_operator_that_does_not_answer(installed: Node, request: pytest.FixtureRequest) -> None:
-    """By kubelet: a process that is frozen does not answer /healthz, as one would whose loop is blocked."""
+    """A frozen process does not answer /healthz, like one whose event loop is blocked."""
     frozen = operator_container(installed)
     installed.kill_container(frozen, "SIGSTOP")
     request.getfixturevalue("kafka_on_node")  # of the tests that follow: kubelet needs a minute
@@ -184,7 +186,7 @@ def test_the_commands_of_the_readme_work_as_printed_and_no_kafka_pod_restarts(
 
 
 def test_a_pod_killed_at_random_instants_changes_no_level_twice(kafka: Kafka, resources: Resources) -> None:
-    """Three levels up, three down, and so on."""
+    """Three levels are raised, then lowered, then raised, and so on; each time the pod is killed at some moment."""
     chance, node = random.Random(11), kafka.node
     top = {"group.version": 1, "transaction.version": 2, "share.version": 1}
     consents = [f"{feature}:{level}->0" for feature, level in top.items()]
@@ -192,12 +194,12 @@ def test_a_pod_killed_at_random_instants_changes_no_level_twice(kafka: Kafka, re
     resources.wait("before", "Ready")
     resources.delete("before")
     done: list[int] = []
-    # On a slow machine each of them may come too late: then some more.
+    # On a slow machine every kill may come when all three levels are changed; then there are some more kills.
     while len(done) < INSTANTS or (min(done) == len(top) and len(done) < 3 * INSTANTS):
         number = len(done)
         name = f"killed-{number}"
         levels, as_they_are = (top, dict.fromkeys(top, 0)) if number % 2 else (dict.fromkeys(top, 0), top)
-        # Once it has met the cluster: a consent of its first document would need an approval as well.
+        # First a document without changes: a consent in the first document of a resource would need an approval too.
         node.control_plane.apply(document(kafka, name, as_they_are))
         resources.wait(name, "Ready")
         container, before = operator_container(node), level_records(kafka)
@@ -205,7 +207,7 @@ def test_a_pod_killed_at_random_instants_changes_no_level_twice(kafka: Kafka, re
         away(chance.uniform(0.0, 0.2))
         node.kill_container(container)
         done.append(level_records(kafka) - before)
-        # Away with the pod as well, or its restarts would be put off for longer and longer.
+        # The pod is deleted as well; else kubelet would wait longer and longer before it restarts the container.
         node.control_plane.kubectl("delete", "pod", "-n", NS, "--all", "--force", "--grace-period=0", "--wait=false")
         resources.wait(name, "Ready")
         assert level_records(kafka) == before + len(top), name
@@ -216,28 +218,29 @@ def test_a_pod_killed_at_random_instants_changes_no_level_twice(kafka: Kafka, re
 def test_the_operator_in_a_pod_connects_to_no_spelling_of_a_forbidden_address(
     kafka: Kafka, resources: Resources
 ) -> None:
-    """Some are no addresses to us, or to the resolver here."""
+    """Each is refused by the settings, or is no valid address, or a name that the resolver does not know."""
     plane = kafka.node.control_plane
     servers = [f"[{host}]:9092" if ":" in host else f"{host}:9092" for host in SPELLINGS]
     plane.apply(
         *(document(kafka, f"spelling-{n}", {}, cluster={"bootstrapServers": one}) for n, one in enumerate(servers))
     )
 
-    def told() -> list[str]:
+    def messages() -> list[str]:
         items = plane.get("kff", "-n", kafka.namespace)["items"]
         conditions = (one.get("status", {}).get("conditions", ()) for one in items)
         judged = (c for many in conditions for c in many if (c["type"], c["status"]) in JUDGED)
-        # A pod that was replaced by force just before may still write: that is waited for, and is no judgement.
+        # A pod that was replaced by force just before may still write its status, which is not a judgement of the new
+        # pod.
         return [c["message"] for c in judged if c["reason"] != "ConflictDetected"]
 
-    wait_until("each is judged", lambda: len(told()) == len(SPELLINGS))
-    ends = Counter(next(end for end in (REFUSED, "not known", "invalid ", "") if end in one) for one in told())
-    assert ends[""] == 0, told()
-    assert ends[REFUSED] >= 35, ends
+    wait_until("each is judged", lambda: len(messages()) == len(SPELLINGS))
+    ends = Counter(next(end for end in (REFUSED, "not known", "invalid ", "") if end in one) for one in messages())
+    assert ends[""] == 0, messages()  # no other outcome, such as a connection
+    assert ends[REFUSED] >= 35, ends  # most spellings; how many names are unknown depends on the resolver
 
 
 def test_the_image_runs_as_any_user(installed: Node) -> None:
-    """Some clusters give each namespace numbers of its own, and a user that an image or a chart fixes is refused."""
+    """Some clusters give each namespace user ids of its own, and refuse a user that an image or a chart sets."""
     plane, name = installed.control_plane, "anybody"
     security = {"runAsUser": 1_000_680_000, "runAsGroup": 0, "readOnlyRootFilesystem": True}
     container = {"name": name, "image": OPERATOR, "imagePullPolicy": "Never", "args": ["version"]}
@@ -272,9 +275,10 @@ def test_the_operator_uses_exactly_the_rights_that_the_chart_grants(kafka: Kafka
 def test_rollback_to_the_previous_chart_and_uninstallation_leave_kafka_and_resources_unchanged(
     kafka: Kafka, resources: Resources, tmp_path: Path
 ) -> None:
-    """Both charts have the image of today, which finds the CRD of the previous one too old, and says so.
+    """Both charts have the present image. With the CRD of the previous chart it reports that the schema is outdated.
 
-    To the previous chart and back, as a pod is waited for each time; tests/e2e/kubernetes/chart also goes forth again.
+    Here the previous chart is installed and rolled back, with a running pod each time. Further upgrades, without pods,
+    are in tests/e2e/kubernetes/chart.
     """
     node = kafka.node
     node.control_plane.apply(document(kafka, "kept", {}))

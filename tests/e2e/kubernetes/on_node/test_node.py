@@ -23,7 +23,7 @@ IMAGE = f"{PREFIX}/said:1"
 
 
 def api_versions(addresses: str) -> int:
-    """How many requests each of them knows: ApiVersions v0, by hand."""
+    """Number of APIs that each of these nodes supports (the same for all), by an ApiVersions request of version 0."""
     (count,) = {_api_versions(*address.split(":")) for address in addresses.split(",")}
     return count
 
@@ -65,6 +65,7 @@ def test_the_kubernetes_node_runs_an_image_that_was_built_by_the_test(node: Node
 
 
 def test_brokers_and_controllers_in_pods_are_reachable_from_the_machine_of_the_tests(kafka_on_node: Kafka) -> None:
+    # every Kafka supports more than ten APIs
     assert api_versions(kafka_on_node.bootstrap_servers) > 10
     assert api_versions(kafka_on_node.bootstrap_controllers) > 10
 
@@ -74,7 +75,7 @@ Connect = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def connect(kafka_on_node: Kafka) -> Iterator[Connect]:
-    """Connects a pod to `host/port`; what bash says of it."""
+    """A function that connects from within a pod to `host/port`, and returns the output of its shell."""
     plane = kafka_on_node.node.control_plane
     plane.apply(pod("shell", kafka_name(MIDDLE), "sleep", "infinity"))
     plane.kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=180s")
@@ -88,7 +89,7 @@ def test_a_pod_reaches_services_by_name_and_kafka_by_address(kafka_on_node: Kafk
     assert connect(kafka_on_node.bootstrap_servers.partition(",")[0].replace(":", "/")) == "connected\n"
 
 
-if not KIND:  # what pods reach there is Docker's affair
+if not KIND:  # in a cluster of kind, Docker decides which addresses pods reach
 
     def test_a_pod_reaches_no_address_outside_of_the_machine(node: Node, connect: Connect) -> None:
         assert connect(f"{HOST}/{node.control_plane.port}") == "connected\n"

@@ -66,7 +66,7 @@ class Fleet:
         self.plane.helm("upgrade", "--install", RELEASE, str(CHART), "-n", NS, *sets)
 
     def job(self, name: str) -> str:
-        """Runs the job of the schedule now; what it says. Raises if it does not succeed."""
+        """Run the scheduled job now, and return its log. Fails unless the job succeeds."""
         self.plane.kubectl("create", "job", f"--from=cronjob/{JOB}", name, "-n", NS)
 
         def over() -> list[str]:
@@ -75,16 +75,16 @@ class Fleet:
 
         try:
             wait_until(f"the job {name} is over", over, 240)
-            said = self.plane.kubectl("logs", f"job/{name}", "-n", NS)
-            assert "Complete" in over(), said
+            log = self.plane.kubectl("logs", f"job/{name}", "-n", NS)
+            assert "Complete" in over(), log
         except AssertionError:
             for words in (("get", "pods", "-o", "wide"), ("get", "events"), ("logs", f"job/{name}")):
                 print(self.plane.kubectl(*words, "-n", NS))
             raise
-        return said
+        return log
 
     def rows(self) -> dict[str, list[str]]:
-        """The rows of all tables, out of a copy: delta-rs takes the root of the node's mount namespace for its own."""
+        """The rows of all tables. They are read from a copy: delta-rs cannot read below the mounts of the node."""
         with tempfile.TemporaryDirectory() as copy:
             shutil.copytree(self.tables, copy, dirs_exist_ok=True)
             return tables(copy)
@@ -115,14 +115,14 @@ def fleet(node: Node) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def expected(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What one core makes of the same logs, in this process."""
+    """The tables that a run on one core in this process makes of the same logs."""
     output = tmp_path_factory.mktemp("expected")
     run([fleet.folder / "fleet" / "logs"], output, piece=2**24, bytes_per_commit=2**30)
     return tables(output)
 
 
 def without_verdicts(found: dict[str, list[str]]) -> dict[str, list[str]]:
-    """What follows from the logs alone: verdicts say when they were made."""
+    """The tables that depend on the logs alone. Rows of verdicts also have the time at which they were made."""
     return {name: rows for name, rows in found.items() if name != "upgrade_readiness"}
 
 
@@ -132,12 +132,12 @@ def test_the_scheduled_job_writes_the_tables_in_one_pod_without_any_right(
     fleet.install()
     mark = fleet.plane.audit.mark()
     began = time.monotonic()
-    said = fleet.job("first")
-    print(f"in one pod: {time.monotonic() - began:.1f} s: {said}")
-    assert f"pipeline: {SMALL.clusters} clusters, " in said
-    assert "Spark on local[2]" in said
+    log = fleet.job("first")
+    print(f"in one pod: {time.monotonic() - began:.1f} s: {log}")
+    assert f"pipeline: {SMALL.clusters} clusters, " in log
+    assert "Spark on local[2]" in log
     assert without_verdicts(fleet.rows()) == without_verdicts(expected)
-    assert not fleet.plane.audit.rows(mark, user=ACCOUNT)
+    assert not fleet.plane.audit.rows(mark, user=ACCOUNT)  # it sent no request to the API server
 
 
 def test_the_next_run_reads_no_new_records(fleet: Fleet) -> None:
@@ -153,9 +153,9 @@ def test_a_run_on_executors_writes_the_same_tables_and_uses_exactly_its_rights(
     fleet.install('pipeline.executors={"instances": 2}', f"pipeline.config={json.dumps(few)}")
     mark = fleet.plane.audit.mark()
     began = time.monotonic()
-    said = fleet.job("on-pods")
-    print(f"on executors: {time.monotonic() - began:.1f} s: {said}")
-    assert "Spark on k8s://https://kubernetes.default.svc" in said
+    log = fleet.job("on-pods")
+    print(f"on executors: {time.monotonic() - began:.1f} s: {log}")
+    assert "Spark on k8s://https://kubernetes.default.svc" in log
     assert without_verdicts(fleet.rows()) == without_verdicts(expected)
     rows = fleet.plane.audit.rows(mark, user=ACCOUNT)
     (role,) = [one for one in rendered({**VALUES, "executors": {"instances": 2}}) if one["kind"] == "Role"]
@@ -184,9 +184,9 @@ def test_a_run_submitted_as_by_the_spark_operator_has_a_driver_pod_and_writes_th
         )
         plane.apply(*submission(application))
         wait_until("the submission is over", lambda: phase(fleet, "submits") in ("Succeeded", "Failed"), 240)
-        said = plane.kubectl("logs", "driver", "-n", NS)
-        assert f"pipeline: {SMALL.clusters} clusters, " in said
-        assert "Spark on k8s://https://kubernetes.default.svc" in said
+        log = plane.kubectl("logs", "driver", "-n", NS)
+        assert f"pipeline: {SMALL.clusters} clusters, " in log
+        assert "Spark on k8s://https://kubernetes.default.svc" in log
         assert phase(fleet, "driver") == "Succeeded"
         assert without_verdicts(fleet.rows()) == without_verdicts(expected)
         assert not [row for row in plane.audit.rows(mark, user=ACCOUNT) if row.code == 403]

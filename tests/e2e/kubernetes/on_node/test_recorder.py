@@ -1,4 +1,4 @@
-"""The recorder as users turn it on: in the operator's pod, on a claim that the chart makes, with a process killed."""
+"""The recorder as users enable it: in the operator's pod, on a claim that the chart makes; its process is killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = (ROOT / "docs" / "how-to" / "keep-history.md").read_text()
 
 @pytest.fixture
 def volume(node: Node) -> Iterator[Path]:
-    """What the operator records, as this machine sees it. The folder is root's, as that of a new disk is."""
+    """The folder of the recordings, as this machine sees it. It belongs to root, as on a new disk."""
     build(["helm"])
     plane = node.control_plane
     node.load_image(operator_image())
@@ -40,14 +40,16 @@ def volume(node: Node) -> Iterator[Path]:
     yield node.data(VOLUME) / "logs"
     plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
     plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
-    assert plane.get("pvc", CLAIM, "-n", NS)["status"]["phase"] == "Bound", "what was recorded goes with the chart"
+    assert plane.get("pvc", CLAIM, "-n", NS)["status"]["phase"] == "Bound", "the recordings were removed with the chart"
     plane.kubectl("delete", "pvc", CLAIM, "-n", NS)
     plane.kubectl("delete", "pv", VOLUME)
     node.remove_data(VOLUME)
 
 
 def test_a_killed_pod_continues_its_recording_on_the_volume(kafka_on_node: Kafka, volume: Path) -> None:
-    """Byte for byte, as the user and with the file system that the chart gives it."""
+    """The recording is byte for byte a part of the controller's log, and its files have the user and modes of the
+    chart.
+    """
     node = kafka_on_node.node
     assert isinstance(node, Node)
     plane, namespace = node.control_plane, kafka_on_node.namespace

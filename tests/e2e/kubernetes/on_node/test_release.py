@@ -1,5 +1,5 @@
-"""A release of the real image: pushed to a registry, pulled by a node by digest, installed from there. It
-also runs on the other architecture.
+"""A release of the real image: it is pushed to a registry, installed from there, and pulled by a node by digest. Its
+image for the other architecture runs too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IMPORTS = "aiohttp, google_crc32c, kopf, kubernetes, msgspec, numpy, yaml"
 
 @pytest.fixture(scope="module")
 def running(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """At an address that the node reaches."""
+    """A registry at an address that the node reaches."""
     folder = tmp_path_factory.mktemp("registry")
     with registry(folder / "registry", node.control_plane.authority, HOST) as started:
         node.trust(started)
@@ -43,7 +43,7 @@ def running(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
 
 @pytest.fixture(scope="module")
 def released(running: Registry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
-    """Pushed and signed."""
+    """A clone whose release is pushed and signed."""
     build(["cosign"])
     folder = tmp_path_factory.mktemp("released")
     password = {"COSIGN_PASSWORD": "the-password-of-the-key"}
@@ -71,8 +71,8 @@ def test_an_operator_installed_from_the_registry_runs_in_the_image_that_was_push
         assert operator_container(node)
         (status,) = operator_pod(node)["status"]["containerStatuses"]
         assert status["imageID"] == released.reference("image")
-        said = plane.kubectl("exec", f"deploy/{RELEASE}", "-n", NS, "--", "kafkafeatures", "version")
-        assert said.startswith(f"kafkafeatures {__version__}\n")
+        version = plane.kubectl("exec", f"deploy/{RELEASE}", "-n", NS, "--", "kafkafeatures", "version")
+        assert version.startswith(f"kafkafeatures {__version__}\n")
     finally:
         plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
         plane.kubectl("delete", "secret", "registry", "-n", NS)
@@ -86,7 +86,7 @@ def test_the_public_key_verifies_image_chart_checksums_and_attestations(
     *words, _ = line[1:]
     assert words[:2] == ["verify", "--key"]
     keyed = [released.folder.parent / word if word == "cosign.pub" else word for word in words[1:]]
-    # It asks for the keys of the public log, also where they are not used; not in a test.
+    # cosign requests the keys of the public log even where they are not used; here it must not reach the internet.
     no_log = {"TUF_MIRROR": f"https://{running.address}/none", "TUF_ROOT": str(tmp_path)}
     used = {**os.environ, **running.environment, **no_log}
 
@@ -105,7 +105,7 @@ def test_the_public_key_verifies_image_chart_checksums_and_attestations(
 
 
 def test_the_image_for_the_other_architecture_runs_in_an_emulator(released: Clone, tmp_path: Path) -> None:
-    """In an emulator, which no step of the release needs."""
+    """Only this test needs the emulator; no step of the release does."""
     install_packages({EMULATOR: "qemu-user-static"})
     image = Layout(released.out / "image")
     for layer in image.layers(FOREIGN):
@@ -117,24 +117,27 @@ def test_the_image_for_the_other_architecture_runs_in_an_emulator(released: Clon
     python = ("chroot", tmp_path, "/emulator", "/opt/venv/bin/python")
     clean = {"PATH": os.environ["PATH"], "USER": "kafkafeatures", "HOME": "/tmp"}
     assert run(*python, "-m", "kafkafeatures", "version", env=clean).startswith(f"kafkafeatures {__version__}\n")
-    said = run(*python, "-c", f"import {IMPORTS}, kafkafeatures.app, platform; print(platform.machine())", env=clean)
-    assert said.strip() == {"arm64": "aarch64", "amd64": "x86_64"}[FOREIGN]
+    imports = f"import {IMPORTS}, kafkafeatures.app, platform; print(platform.machine())"
+    assert run(*python, "-c", imports, env=clean).strip() == {"arm64": "aarch64", "amd64": "x86_64"}[FOREIGN]
 
 
-IN_USE = {"kafka_features_operator": "-m kafkafeatures version", "kraftlog": "-c 'import kraftlog'"}
+FIRST_USE = {"kafka_features_operator": "-m kafkafeatures version", "kraftlog": "-c 'import kraftlog'"}
+"""Arguments of Python that use what is in a wheel, by wheel."""
 
 
-@pytest.mark.parametrize("wheel", IN_USE)
+@pytest.mark.parametrize("wheel", FIRST_USE)
 def test_a_wheel_installs_in_an_empty_environment(wheel: str, released: Clone, tmp_path: Path) -> None:
     run(sys.executable, "-m", "venv", tmp_path / "empty")
     python = tmp_path / "empty" / "bin" / "python"
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     run(python, "-m", "pip", "install", "-q", *released.out.glob(f"{wheel}-*.whl"), env=clean)
-    run(python, *shlex.split(IN_USE[wheel]), cwd=tmp_path, env=clean)
+    run(python, *shlex.split(FIRST_USE[wheel]), cwd=tmp_path, env=clean)
 
 
 def test_compiled_files_of_python_in_the_image_contain_no_time(released: Clone) -> None:
-    """Python reads it whatever the times of the files are, and it is the same each time it is made."""
+    """Bytes 4 to 7 are flags: 1 stands for a hash of the source instead of its time (PEP 552). So each build makes the
+    same file.
+    """
     files = Layout(released.out / "image").files(OURS)
     kinds = {content[4:8] for path, content in files if path.startswith("opt/venv/") and path.endswith(".pyc")}
     assert kinds == {b"\x01\0\0\0"}
@@ -146,4 +149,4 @@ def test_both_architectures_have_the_same_packages_of_python(released: Clone) ->
         return {word.strip('",') for word in text.split() if word.startswith('"pkg:pypi/')}
 
     assert {f"pkg:pypi/kafka-features-operator@{__version__}"} <= packages(OURS) == packages(FOREIGN)
-    assert len(packages(OURS)) > 30
+    assert len(packages(OURS)) > 30  # all libraries of the operator, not just the operator

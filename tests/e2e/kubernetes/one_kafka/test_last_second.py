@@ -1,4 +1,6 @@
-"""Between the intent and the request, on a real API server and real Kafka: what is withdrawn by then is not sent."""
+"""A resource that is suspended, or an operator that ends, between the intent in the status and the request to Kafka:
+the request is not sent. On a real API server and real Kafka.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
 
 @contextmanager
 def intent_is_written(resources: Resources, operator: Operator) -> Iterator[None]:
-    """The API server has it, and the operator does not know that yet; it continues afterwards."""
+    """Context in which the API server has the intent, and the operator, which is frozen, does not know that yet. It
+    continues afterwards.
+    """
     frozen = Event()
 
     def look(request: dict[str, Any]) -> None:

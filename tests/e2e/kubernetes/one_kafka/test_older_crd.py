@@ -1,4 +1,4 @@
-"""A CRD that is older than the operator, on a real API server: nothing is sent, and the status says why."""
+"""A CRD that is older than the operator, on a real API server: no update is sent, and the status says why."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def without(crd: dict[str, Any], *fields: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("path", "pruned", "said"),
+    ("path", "pruned", "named_fields"),
     [
         (PREVIOUS, (), ["status.operator"]),
         (PREVIOUS, ("spentConsents", "intent", "changeCount"), ["status.spentConsents", "status.operator"]),
@@ -63,13 +63,14 @@ def without(crd: dict[str, Any], *fields: str) -> dict[str, Any]:
     ids=["of the previous release", "of one before", "of one without intents"],
 )
 def test_no_update_is_sent_while_the_crd_drops_fields_of_the_status(
-    resources: Resources, operator: Operator, kafka: Cluster, path: Any, pruned: tuple[str, ...], said: list[str]
-) -> None:
+    resources: Resources, operator: Operator, kafka: Cluster, path: Any, pruned: tuple[str, ...],
+    named_fields: list[str],
+) -> None:  # fmt: skip
     plane, before = operator.plane, feature_records(kafka)
     install(operator, without(yaml.safe_load(path.read_text()), *pruned))
     resources.apply("early", LEVELS)
-    told = resources.until("early", "Stalled", "SchemaOutdated")
-    assert all(field in told["message"] for field in said)
+    condition = resources.until("early", "Stalled", "SchemaOutdated")
+    assert all(field in condition["message"] for field in named_fields)
     assert resources.condition("early", "Ready")["reason"] == "SchemaOutdated"
     version, mark = resources.get("early")["metadata"]["resourceVersion"], plane.audit.mark()
     away(5.0)
@@ -78,7 +79,7 @@ def test_no_update_is_sent_while_the_crd_drops_fields_of_the_status(
     written = plane.audit.rows(mark, user=USER, verb="update", name="early")
     assert all("dryRun=All" in row.uri for row in written)
     install(operator, yaml.safe_load(CURRENT.read_text()))
-    if pruned:  # without a word it is tried again in half a minute: the other case waits for that
+    if pruned:  # a change has it tried again at once; the first case waits until the operator does so by itself
         resources.annotate("early", "somebody=looks")
     resources.wait("early", "Ready")
     assert feature_records(kafka) == before + len(LEVELS)

@@ -1,4 +1,6 @@
-"""The operator on a real API server and real Kafka: what is applied is what the cluster gets; the status is true."""
+"""The operator on a real API server and real Kafka: levels in the cluster, and the status, after what people do with
+resources.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,18 @@ def updates(operator: Operator) -> float:
     return operator.metric("kafkafeatures_kafka_requests_total", api="UpdateFeatures")
 
 
-def restarts(kafka: Cluster) -> list[int]:
+def process_ids(kafka: Cluster) -> list[int]:
     return [node.pid for node in kafka.nodes.values()]
 
 
 def test_an_applied_upgrade_becomes_ready_and_no_node_restarts(resources: Resources, kafka: Cluster) -> None:
-    before, processes = feature_records(kafka), restarts(kafka)
+    before, processes = feature_records(kafka), process_ids(kafka)
     resources.apply("up", {SHARE: 1, STREAMS: 1})
     resources.wait("up", "Ready")
-    told = kafka.features()  # by Kafka's own tool
-    assert told[SHARE][2] == told[STREAMS][2] == "1"
+    features = kafka.features()  # by Kafka's own tool
+    assert features[SHARE][2] == features[STREAMS][2] == "1"
     assert feature_records(kafka) == before + 2
-    assert restarts(kafka) == processes
+    assert process_ids(kafka) == processes
     status = resources.status("up")
     assert status["progress"] == "2/2 levels"
     assert "intents" not in status
@@ -104,9 +106,9 @@ def test_a_settled_resource_has_no_finalizer_no_annotation_and_causes_no_write(
     metadata = resources.get("quiet")["metadata"]
     assert "finalizers" not in metadata
     assert set(metadata["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
-    passes = operator.metric("kafkafeatures_reconciliations_total")
+    before = operator.metric("kafkafeatures_reconciliations_total")
     mark = resources.plane.audit.mark()
-    wait_until("two more passes", lambda: operator.metric("kafkafeatures_reconciliations_total") >= passes + 2)
+    wait_until("two more reconciliations", lambda: operator.metric("kafkafeatures_reconciliations_total") >= before + 2)
     assert resources.get("quiet")["metadata"]["resourceVersion"] == metadata["resourceVersion"]
     assert [row for row in resources.plane.audit.rows(mark, user=USER) if row.verb in ("update", "create")] == []
     assert operator.connections([node.port for node in kafka.brokers]) == 0
@@ -117,8 +119,8 @@ def test_a_settled_resource_has_no_finalizer_no_annotation_and_causes_no_write(
 def test_no_update_is_sent_for_a_resource_that_only_observes_or_is_suspended(
     resources: Resources, kafka: Cluster, operator: Operator, how: str
 ) -> None:
-    """Not even to have it validated."""
-    before, asked = feature_records(kafka), updates(operator)
+    """Not even a request that only validates the update is sent."""
+    before, sent = feature_records(kafka), updates(operator)
     document = resources.document("held", {SHARE: 1})
     if how == "Observe":
         document["spec"]["mode"] = "Observe"
@@ -128,7 +130,7 @@ def test_no_update_is_sent_for_a_resource_that_only_observes_or_is_suspended(
         document["metadata"]["annotations"] = {"kafkafeatures.dev/pause": "true"}
     resources.plane.apply(document)
     resources.until("held", "Ready", "Observed" if how == "Observe" else "Suspended")
-    assert (feature_records(kafka), updates(operator)) == (before, asked)
+    assert (feature_records(kafka), updates(operator)) == (before, sent)
     assert resources.status("held")["plan"]["steps"][0]["state"] == "Pending"
     if how == "annotation":
         resources.annotate("held", "kafkafeatures.dev/pause-")
@@ -183,15 +185,15 @@ def test_a_downgrade_needs_a_consent_and_the_consent_is_used_once(
     assert resources.status("down")["spentConsents"] == consents["consents"]
 
 
-def test_the_younger_of_two_resources_of_a_cluster_is_stalled_until_the_older_is_deleted(
+def test_the_younger_of_two_resources_of_a_cluster_is_stalled_until_the_older_only_observes(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
     resources.apply("elder", {SHARE: 1})
     resources.wait("elder", "Ready")
     wait_until("another second begins", lambda: resources.age("elder") > 1)  # creation times are whole seconds
     resources.apply("younger", {STREAMS: 1})
-    told = resources.until("younger", "Stalled", "DuplicateOwner")
-    assert f"{NS}/elder" in told["message"]
+    condition = resources.until("younger", "Stalled", "DuplicateOwner")
+    assert f"{NS}/elder" in condition["message"]
     assert requests_of_a_while(operator) <= FEW
     assert STREAMS not in levels(kafka)
     resources.apply("elder", {SHARE: 1}, mode="Observe")
@@ -211,7 +213,7 @@ def test_a_deleted_resource_is_removed_at_once_and_kafka_stays_unchanged(resourc
 def test_a_new_resource_ignores_the_approval_of_a_deleted_resource_of_the_same_name(
     resources: Resources, kafka: Cluster
 ) -> None:
-    """A consent that was spent, a level that had been reached, a plan that was approved: all belong to the uid."""
+    """Approvals and the history belong to the uid of a resource, not to its name."""
     resources.apply("again", {SHARE: 1}, approval={"policy": "Always"})
     resources.until("again", "ApprovalRequired", "PlanPending")
     old = resources.status("again")["plan"]["hash"]
@@ -232,7 +234,8 @@ def test_a_level_changed_outside_the_operator_is_reported_as_drift(resources: Re
     assert ("Warning", "DriftDetected") in {event[:2] for event in resources.events("drift")}
 
 
-def corrected(resources: Resources, name: str, times: int) -> bool:
+def was_corrected(resources: Resources, name: str, times: int) -> bool:
+    """True if the history has exactly so many corrections."""
     return [one["result"] for one in resources.status(name)["history"]].count("Corrected") == times
 
 
@@ -244,8 +247,8 @@ def test_corrections_end_where_another_client_changes_the_level_back_again_and_a
     resources.wait("fight", "Ready")
     for times in (1, 2):
         meddle(kafka, SHARE, 0)
-        resources.annotate("fight", f"somebody=looks-{times}")  # it would look by itself ten seconds later
-        wait_until("corrected", partial(corrected, resources, "fight", times))
+        resources.annotate("fight", f"somebody=looks-{times}")  # so that it is reconciled now, not in ten seconds
+        wait_until("corrected", partial(was_corrected, resources, "fight", times))
         resources.wait("fight", "Ready")
     meddle(kafka, SHARE, 0)
     resources.until("fight", "Stalled", "ConflictDetected")
@@ -261,7 +264,7 @@ def test_a_status_written_by_hand_is_corrected(resources: Resources) -> None:
     wait_until("put right", lambda: resources.status("hand").get("metadataVersion") == true["metadataVersion"])
     resources.wait("hand", "Ready")
     found, dated = resources.status("hand"), {"conditions": 0, "readyReason": 0, "logPosition": 0}
-    assert {**found, **dated} == {**true, **dated}  # what says when it was written, or found, is new
+    assert {**found, **dated} == {**true, **dated}  # these three fields have times or positions, which are new
     assert found["readyReason"]["reason"] == true["readyReason"]["reason"]
     resources.patch_status("hand", {"intents": [{"target": "nonsense"}], "plan": {"hash": "sha256:0"}})
     resources.until("hand", "Stalled", "UnknownIntent")
@@ -272,8 +275,8 @@ def test_a_status_written_by_hand_is_corrected(resources: Resources) -> None:
 
 def test_a_mistake_that_the_schema_cannot_refuse_is_reported_in_the_status(resources: Resources) -> None:
     resources.apply("release", None, features={"releaseVersion": "9.9"})
-    told = resources.until("release", "Stalled", "UnknownRelease")
-    assert "unknown Kafka release '9.9'" in told["message"]
+    condition = resources.until("release", "Stalled", "UnknownRelease")
+    assert "unknown Kafka release '9.9'" in condition["message"]
     resources.apply("release", {SHARE: 1})
     resources.wait("release", "Ready")
 

@@ -39,7 +39,7 @@ def name_of(operator: Operator) -> str:
 
 
 def at_rest(resources: Resources, name: str, kafka: Cluster) -> bool:
-    """For five seconds no level and no status is written."""
+    """Wait five seconds; True if no level and no status was written in them."""
 
     def written() -> tuple[int, str]:
         return feature_records(kafka), resources.get(name)["metadata"]["resourceVersion"]
@@ -53,28 +53,31 @@ def test_two_operators_stop_and_name_each_other_and_the_remaining_one_continues_
     resources: Resources, operator: Operator, second: Operator, kafka: Cluster
 ) -> None:
     names = {name_of(operator), name_of(second)}
-    away(HAND_OVER)  # in which either might be one that was replaced by force
+    away(HAND_OVER)  # until then each could take the other for one that was replaced by force
     for number in range(ROUNDS):
         name, mark = f"both-{number}", operator.plane.audit.mark()
         for feature in LEVELS:
             meddle(kafka, feature, 0)
         before = feature_records(kafka)
         resources.apply(name, LEVELS)
-        told = resources.until(name, "Stalled", "ConflictDetected")
-        assert all(one in told["message"] for one in names)
+        condition = resources.until(name, "Stalled", "ConflictDetected")
+        assert all(one in condition["message"] for one in names)
         assert resources.condition(name, "Ready")["reason"] == "ConflictDetected"
         resources.apply(name, LEVELS, drift={"checkEvery": "11s"})
         resources.until(name, "Stalled", "ConflictDetected")
-        # Once what was sent when the other one came is finished.
+        # An update may have been sent before the operator knew of the other one; it is followed to its end.
         wait_until("nothing changes any more", partial(at_rest, resources, name, kafka))
         assert feature_records(kafka) <= before + len(LEVELS)
         rows = operator.plane.audit.rows(mark, user=USER, verb="update", subresource="status", name=name, code=200)
-        assert len(rows) <= 8  # Pending, an intent and its end of the one; a word of the other, and of the generation
+        # Few writes, not one after the other without end: Pending, an intent and its end by one operator, and what each
+        # of the two says of the conflict, for both generations.
+        assert len(rows) <= 8
         assert {parse_qs(urlsplit(row.uri).query)["fieldManager"][0] for row in rows} == {
             "kafkafeatures.dev/kafka-features-operator"
         }
     assert second.stop() == operator.stop() == 0
-    for number in range(ROUNDS - 1):  # before it is started: it would wait for what the owner that is deleted had begun
+    # Deleted while no operator runs: a running one would first wait for steps that an earlier owner had begun.
+    for number in range(ROUNDS - 1):
         resources.delete(f"both-{number}")
     operator.start()
     resources.wait(name, "Ready")

@@ -1,4 +1,6 @@
-"""From 4.4 back to 4.1, before the levels of 4.4 are there: the cluster begins and ends at 4.1. Only with SOAK=1."""
+"""A roll from 4.4 back to 4.1, before metadata.version is that of 4.4. The cluster begins and ends at 4.1. Only with
+SOAK=1.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ SHARE = "share.version"
 def test_kafka_4_4_is_rolled_back_to_4_1_after_a_level_that_only_4_4_supports_is_downgraded(
     rolling: Rolling, racks: Racks
 ) -> None:
-    """A controller replays its log since its last snapshot, and stops at a level that it does not support: so the
-    operator restarts it only once there is a newer one, and says until when it waits.
+    """A controller that starts replays its log since its last snapshot, and stops at a level that it does not support.
+    So the operator restarts a controller only once there is a snapshot newer than the downgrade, and says that it waits
+    for one.
     """
     with rolling.judged(ALL):
         racks.apply(NEWEST)
@@ -25,8 +28,8 @@ def test_kafka_4_4_is_rolled_back_to_4_1_after_a_level_that_only_4_4_supports_is
     rolling.wait(NAME, "Ready")
     with rolling.judged(()) as judged:
         racks.apply(MIDDLE)
-        told = rolling.until_stalled()
-        assert SHARE in told["message"], told
+        condition = rolling.until_stalled()
+        assert SHARE in condition["message"], condition
         away(QUIET)
         assert judged.evicted == []
         racks.apply(NEWEST)

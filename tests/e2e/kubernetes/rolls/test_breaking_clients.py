@@ -188,8 +188,8 @@ def process_before(host: str, labels: Labels) -> Iterator[str]:
 def test_a_roll_is_held_until_each_api_version_in_use_that_the_release_lacks_has_a_consent(
     gated: GatedRoll, kafka: Racks, operator: Operator
 ) -> None:
-    """Consents for the versions of one client do not cover those of another, which appears before they are used. What
-    was said of the first one then comes true.
+    """Consents for the versions of one client do not cover those of another one, which appears before the roll begins.
+    After the roll the first client does not work any more, as the message said.
     """
     pods = Counter(kafka.pods_of("brokers"))
     gated.uses(CLIENT)

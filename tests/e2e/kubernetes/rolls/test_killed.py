@@ -1,4 +1,4 @@
-"""The operator dies at every step of a roll that it writes down or carries out. Only with SOAK=1."""
+"""The operator is killed at every write of the status and every eviction of a roll. Only with SOAK=1."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.e2e.rig.process import wait_until
 STATUS, EVICTION = "status", "eviction"
 RESOURCES = ("kafkafeatures/status", "pods/eviction")
 SECONDS = 450
-"""For about fifty lives of the operator."""
+"""Time limit of the roll, in which the operator is killed and started about fifty times."""
 
 
 def test_an_operator_killed_at_every_status_write_and_eviction_restarts_no_node_twice(
     rolling: Rolling, operator: Operator
 ) -> None:
-    """The API server keeps the status, or evicts the pod; the process does nothing more, and hears nothing of it."""
+    """The API server stores the status, or evicts the pod, but the operator is killed before it gets the answer."""
     steps = Steps(rolling, operator)
     with rolling.judged(ALL):
         until = monotonic() + SECONDS
@@ -39,10 +39,11 @@ def test_an_operator_killed_at_every_status_write_and_eviction_restarts_no_node_
 
 
 class Steps:
-    """Freezes the operator before the API server takes what it wrote, and kills it once that is there.
+    """Freezes the operator before the API server processes its request, and kills it once that is processed.
 
-    Once for each state of the roll: each life writes its intent again before it evicts, so that one which was killed at
-    that as well would never evict any. `pods`: those that the frozen requests were about.
+    It does so once for each state of the roll: a restarted operator writes its intent again before it evicts, so if it
+    was killed at that write each time, it would never evict a pod. `pods`: those that the requests were about.
+    `killed`: the kind of each request at which it was killed.
     """
 
     def __init__(self, rolling: Rolling, operator: Operator) -> None:
@@ -53,7 +54,7 @@ class Steps:
         self.killed: list[str] = []
 
     def look(self, request: dict[str, Any]) -> None:
-        """In a thread of the webhook's."""
+        """Called for each request, in a thread of the webhook: freeze the operator if its state is a new one."""
         kind = request["subResource"]
         state, pods = _evicted(request) if kind == EVICTION else _written(request["object"]["status"])
         if request.get("dryRun") or state in self._known:
@@ -65,13 +66,13 @@ class Steps:
         self._frozen.put((kind, mark, datetime.now(UTC)))
 
     def die_at_the_next(self) -> None:
-        """Nothing, if there is none within a second."""
+        """Kill and start the operator at its next new state; do nothing if there is none within a second."""
         try:
             kind, mark, frozen = self._frozen.get(timeout=1)
         except Empty:
             return
-        asked = {"user": USER, "subresource": kind}
-        wait_until("it is answered", lambda: any(row.answered >= frozen for row in self._audit.rows(mark, **asked)))
+        request = {"user": USER, "subresource": kind}
+        wait_until("it is answered", lambda: any(row.answered >= frozen for row in self._audit.rows(mark, **request)))
         self._operator.kill()
         self.killed.append(kind)
         self._operator.start(wait=False)  # it may freeze before it is ready
@@ -82,7 +83,7 @@ def _evicted(request: dict[str, Any]) -> tuple[str, set[str]]:
 
 
 def _written(status: dict[str, Any]) -> tuple[str, set[str]]:
-    """What it says of the roll, and the pods of which it says that they are restarted. Times continue by themselves."""
+    """The state of the roll in a status, without times, which change by themselves; and the pods of its intents."""
     intents = status.get("intents") or []
     conditions = [(one["type"], one["status"], one["reason"]) for one in status.get("conditions", ())]
     done = (status.get("rollout") or {}).get("done")

@@ -1,4 +1,4 @@
-"""Between the intent and the eviction: a partition that falls out of sync by then keeps its broker."""
+"""A partition that falls out of sync between the intent in the status and the eviction: its broker is not evicted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ BROKERS = pods_of("brokers")
 def test_a_broker_is_not_evicted_if_its_partition_falls_out_of_sync_while_the_intent_is_written(
     rolling: Rolling, racks: Racks, observer: Observer, operator: Operator
 ) -> None:
-    """The API server takes the intent, and answers while the operator is held; a broker of another rack is killed."""
+    """The operator is frozen when the API server has its intent. Then a broker of another rack is killed, and the
+    operator continues.
+    """
     as_before, held = dict(racks.changed), Event()
 
     def look(request: dict[str, Any]) -> None:

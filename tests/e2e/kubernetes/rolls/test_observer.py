@@ -1,4 +1,4 @@
-"""The observer of all rolls tells of what a careless restart does."""
+"""The observer that watches all rolls: it reports partitions below their minimum, and lost records."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from tests.e2e.rig.process import wait_until
 
 
 def test_two_brokers_killed_at_once_are_reported(racks: Racks, observer: Observer) -> None:
-    """Two of two racks, so that they share partitions: what must not happen in a roll."""
+    """The two brokers are of two racks, so they share partitions. A roll must never kill two such brokers at once."""
     partitions = racks.partitions(TOPIC)
     pair = partitions[0][:2]
     shared = {f"{TOPIC}-{number}" for number, replicas in partitions.items() if {*pair} <= {*replicas}}
     mark = observer.mark()
     racks.delete(*(racks.node_ids[id_] for id_ in pair), now=True)
-    wait_until("it is told", lambda: {one.get("partition") for one in observer.complaints(mark)} >= shared, step=0.5)
+    wait_until(
+        "it is reported", lambda: {one.get("partition") for one in observer.complaints(mark)} >= shared, step=0.5
+    )
     wait_until("all replicas are in sync again", observer.in_sync, step=0.5)
-    told = observer.verified()
-    assert (told["lost"], told["unseen"]) == ([], [])  # those that were acknowledged are there all the same
+    records = observer.verified()
+    assert (records["lost"], records["unseen"]) == ([], [])  # no acknowledged record is lost all the same
 
 
 def test_lost_records_are_reported(racks: Racks, tmp_path: Path) -> None:
-    """Deleted behind its back, of a topic of its own."""
+    """The first three records of a topic that only this observer writes are deleted by Kafka's own tool."""
     topic, gone = "lossy", 3
     racks.create_topic(topic, 1)
     with Observer(racks, tmp_path / "observer", topic) as observer:

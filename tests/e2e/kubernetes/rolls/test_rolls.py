@@ -1,6 +1,6 @@
-"""Rolls of nine nodes, in the order of a cluster's life: at 4.1, restarted on request while a voter is away, with an
-image that does not start, up to 4.4 with its levels, with a node that ends by itself, and once more while the operator
-is killed; then one pod on request, and a broker that comes back with an empty disk.
+"""Rolls of nine nodes that live through all tests of this file, in their order: at 4.1 a restart on request while a
+voter is away, and an image that does not start; then the upgrade to 4.4 with its levels, a node that ends by itself,
+and a roll in which the operator is killed; at last one pod on request, and a broker that comes back with an empty disk.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tests.e2e.rig.releases import MIDDLE, NEWEST
 from tests.examples import on_kubernetes
 
 LEVELS = {"metadata.version": 33, "share.version": 2, "streams.version": 1}
-"""What 4.4 has above 4.1."""
+"""Levels of 4.4 that are above those of 4.1."""
 KILLED_AFTER = range(1, len(ALL)) if SOAK else (4,)
-"""Evictions."""
+"""Numbers of evictions after which the operator is killed."""
 SHARE = "share.version"
 BAD = f"{PREFIX}/kafka:4.1.3"
-"""There is no Kafka in it."""
+"""An image in which there is no Kafka."""
 
 
 def test_brokers_roll_without_the_metadata_log(rolling: Rolling, racks: Racks) -> None:
-    """Brokers are asked instead, for the time in which the right to read it is missing. None goes before all voters are
-    there.
+    """While the right to read the log is missing, the operator reads from brokers instead. No broker is restarted until
+    all voters are there.
     """
     grant(racks, "--cluster", "ClusterAction", verb="--remove")
     racks.plane.kubectl("cordon", "node")
@@ -62,22 +62,22 @@ def test_brokers_roll_without_the_metadata_log(rolling: Rolling, racks: Racks) -
 def test_an_image_that_does_not_start_halts_the_roll_at_one_pod_and_reverting_it_recovers(
     rolling: Rolling, racks: Racks
 ) -> None:
-    """A broker that waits in CrashLoopBackOff meanwhile, with the old image, runs again by itself and keeps it."""
+    """Meanwhile another broker, with the old image, crashes. It runs again by itself, and the roll leaves it alone."""
     racks.node.tag_image(PAUSE, BAD)
     rollout = {**ROLLOUT, "nodeTimeout": "15s"}
     rolling.apply(NAME, rollout=rollout)
     with rolling.judged(None) as judged:
         racks.apply_image(BAD)
-        told = rolling.until(NAME, "Stalled", "RolloutHalted")
+        condition = rolling.until(NAME, "Stalled", "RolloutHalted")
         (stuck,) = judged.evicted
-        assert stuck in told["message"]
+        assert stuck in condition["message"]
         waits = pods_of("brokers")[0]
         racks.crash(waits)
         away(QUIET)
         assert judged.evicted == [stuck]
         racks.wait_ready([waits])
         wait_until("all replicas are in sync", rolling.observer.in_sync, step=0.5)
-        racks.elect()  # one that leads nothing is stopped without a word of it in the log
+        racks.elect()  # a broker that leads no partition is stopped without a record of it in the log
         racks.apply(MIDDLE)
         rolling.until_rolled()
         assert judged.evicted == [stuck, stuck]
@@ -88,7 +88,9 @@ def test_an_image_that_does_not_start_halts_the_roll_at_one_pod_and_reverting_it
 def test_brokers_roll_from_4_1_to_4_4_and_the_levels_are_raised_after_their_approval(
     rolling: Rolling, racks: Racks, tmp_path: Path
 ) -> None:
-    """Across 30, 32 and 33. New binaries and new levels are one commit; the levels as docs/how-to/upgrade.md has it."""
+    """The metadata.version goes from 27 to 33. Images and levels are changed in one commit, as docs/how-to/upgrade.md
+    has it.
+    """
     leader = racks.node_ids[racks.leader()]
     with rolling.judged(ALL) as judged:
         racks.apply(NEWEST)
@@ -109,22 +111,23 @@ def test_a_node_that_ends_after_its_restart_halts_the_roll_and_levels_until_its_
     rolling: Rolling, racks: Racks
 ) -> None:
     rolling.apply(NAME)
-    rolling.wait(NAME, "Ready")  # what a cluster is downgraded by is not its first contact with the resource
+    rolling.wait(NAME, "Ready")  # a downgrade by a resource that is new to the cluster would need an approval
     rolling.apply(NAME, features=share(1), consents=["share.version:2->1"])
     rolling.until_changed("share.version", 1)
     with rolling.judged(None) as judged:
         rolling.rolls("ends", "brokers", features=share(2))
         ended = judged.until_evicted()[0]
-        rolling.apply(NAME, features=share(2), suspend=True)  # while another is away, one more is one too many
+        # Suspended until all are back: two brokers that are away at once would take partitions below their minimum.
+        rolling.apply(NAME, features=share(2), suspend=True)
         rolling.until(NAME, "Ready", "Suspended")
         assert ended in rolling.over()
         wait_until("all replicas are in sync", rolling.observer.in_sync, step=0.5)
         racks.kill(ended)
         wait_until("kubelet started it again", lambda: racks.restarts(ended) == 1, step=0.2)
         rolling.apply(NAME, features=share(2))
-        told = rolling.until(NAME, "Stalled", "RolloutHalted")
-        assert f"pod {ended} " in told["message"]
-        assert "no level is raised" in told["message"]
+        condition = rolling.until(NAME, "Stalled", "RolloutHalted")
+        assert f"pod {ended} " in condition["message"]
+        assert "no level is raised" in condition["message"]
         before = judged.evicted
         assert len(before) < len(pods_of("brokers"))
         away(QUIET)
@@ -177,15 +180,15 @@ def test_a_broker_whose_pod_has_an_empty_disk_halts_the_roll_until_its_disk_is_a
         wait_until("its next pod waits", lambda: racks.phase(emptied) == "Pending" and racks.uids()[emptied])
         racks.exchange_disk(emptied)
         racks.plane.kubectl("uncordon", "node")
-        told = rolling.until(NAME, "Stalled", "RolloutHalted")
+        condition = rolling.until(NAME, "Stalled", "RolloutHalted")
         title = f"broker {racks.id_of(emptied)}"
-        assert f"{title} came back on a new disk: none of its directories was there before" in told["message"]
+        assert f"{title} came back on a new disk: none of its directories was there before" in condition["message"]
         racks.wait_ready([emptied])
         wait_until("all replicas are in sync", rolling.observer.in_sync, step=0.5)
         away(QUIET)
         assert judged.evicted == [emptied]
-        found = re.search(r"add (new-disk:\S+) to consents", told["message"])
-        assert found is not None, told["message"]
+        found = re.search(r"add (new-disk:\S+) to consents", condition["message"])
+        assert found is not None, condition["message"]
         rolling.apply(NAME, rollout=one_by_one, consents=[found[1]])
         rolling.until_rolled("brokers")
     assert rolling.status(NAME)["spentConsents"] == [found[1]]

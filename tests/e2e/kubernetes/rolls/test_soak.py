@@ -1,4 +1,4 @@
-"""What else may happen during a roll, on a cluster at 4.4 with its levels. Only with SOAK=1."""
+"""Further events during a roll, on a cluster at 4.4 with its levels. Only with SOAK=1."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.e2e.rig.releases import MIDDLE, NEWEST
 BROKERS = pods_of("brokers")
 ONE_BY_ONE = {**ROLLOUT, "maxParallel": 1}
 FASTER = 1.3
+"""Least ratio of the times of both rolls."""
 
 
 def test_a_roll_of_two_brokers_at_once_is_faster_than_one_by_one(rolling: Rolling) -> None:
@@ -34,7 +35,9 @@ def test_a_roll_waits_for_a_broker_that_was_killed(rolling: Rolling, racks: Rack
 
 
 def test_a_roll_waits_for_a_drain_and_does_not_restart_the_drained_broker_again(rolling: Rolling, racks: Racks) -> None:
-    """`kubectl drain`, of a pod in the same rack: meanwhile no pod finds a node. It comes back with what is new."""
+    """A pod in the rack that is being restarted is drained (`kubectl drain`), and no pod can be scheduled for a while.
+    The drained pod comes back with the new template.
+    """
     with rolling.judged(None) as judged:
         rolling.rolls("drained", "brokers", rollout=ONE_BY_ONE)
         number = BROKERS.index(judged.until_evicted()[0])
@@ -89,7 +92,7 @@ def test_a_roll_waits_for_a_disruption_budget_that_allows_no_disruption(rolling:
 
 
 def test_a_roll_waits_for_a_reassignment(rolling: Rolling, racks: Racks, tmp_path: Path) -> None:
-    """Slow by a quota, from one broker of each rack to the other ones."""
+    """A partition is moved, slowly because of a quota, from one broker of each rack to the other ones."""
     topic = "moving"
     racks.create_topic(topic, 1)
     words = ("--num-records", "2000", "--record-size", "1000", "--throughput", "-1")
@@ -103,7 +106,7 @@ def test_a_roll_waits_for_a_reassignment(rolling: Rolling, racks: Racks, tmp_pat
     move = ("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", *servers)
     file = ("--reassignment-json-file", str(tmp_path / "plan.json"))
     with rolling.judged(BROKERS) as judged:
-        racks.tool(*move, *file, "--execute", "--throttle", "1000")
+        racks.tool(*move, *file, "--execute", "--throttle", "1000")  # bytes/s: 2 MB take half an hour
         rolling.rolls("reassignment", "brokers")
         wait_until("it is named", lambda: f"{topic}-0" in str(rolling.progress()), step=0.5)
         away(QUIET)
@@ -116,15 +119,15 @@ def test_a_roll_waits_for_a_reassignment(rolling: Rolling, racks: Racks, tmp_pat
 def test_a_topic_with_one_replica_blocks_the_roll_until_the_document_has_a_consent(
     rolling: Rolling, racks: Racks
 ) -> None:
-    """One replica: away with its broker in any case."""
+    """A partition with one replica is unavailable while its broker restarts, so the user has to consent."""
     topic = "single"
     topics = ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", racks.addresses("brokers"))
     one = ("--partitions", "1", "--replication-factor", "1", "--config", "min.insync.replicas=1")
     racks.tool(*topics, "--create", "--topic", topic, *one)
     with rolling.judged(BROKERS, but_for={topic}) as judged:
         rolling.rolls("single", "brokers")
-        told = rolling.until(NAME, "Stalled", "ConsentRequired")
-        assert topic in told["message"], told
+        condition = rolling.until(NAME, "Stalled", "ConsentRequired")
+        assert topic in condition["message"], condition
         assert judged.evicted == []
         rolling.apply(NAME, consents=["single-replica-topics"])
         rolling.until_rolled("brokers")
@@ -135,7 +138,9 @@ def test_a_topic_with_one_replica_blocks_the_roll_until_the_document_has_a_conse
 def test_brokers_at_minimum_isr_are_not_restarted_until_missing_replicas_are_in_sync(
     rolling: Rolling, racks: Racks
 ) -> None:
-    """A broker is away for longer, so its partitions are at their minimum. Brokers that share none with it may go."""
+    """A broker stays away, so its partitions are at their minimum. Only a broker that shares none of them with it, one
+    of the same rack, may be restarted.
+    """
     away_, mate = BROKERS[0], BROKERS[RACKS]
     with rolling.judged(None) as judged:
         racks.plane.kubectl("cordon", "node")
@@ -153,8 +158,8 @@ def test_a_roll_back_to_4_1_is_refused_after_the_levels_are_those_of_4_4(rolling
     with rolling.judged(()) as judged:
         racks.apply(MIDDLE)
         rolling.apply(NAME)
-        told = rolling.until(NAME, "Stalled", "DowngradeRefused")
-        assert "Kafka refuses to downgrade metadata.version" in told["message"], told
+        condition = rolling.until(NAME, "Stalled", "DowngradeRefused")
+        assert "Kafka refuses to downgrade metadata.version" in condition["message"], condition
         away(QUIET)
         assert judged.evicted == []
         racks.apply(NEWEST)

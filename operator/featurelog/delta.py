@@ -32,7 +32,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from featurelog import stores
 from featurelog.engine import TableFile, write_table
 from featurelog.ledger import Ledger
-from featurelog.parts import METADATA_RECORDS, PROOF, ROWS
+from featurelog.parts import PROOF
+from featurelog.record_files import METADATA_RECORDS, ROWS
 from featurelog.tables import CHECKPOINTS, CLIENT_TABLES, TABLES, checkpoint
 from featurelog.tables.rejected_requests import REFUSED
 from featurelog.tables.table import TIME
@@ -359,6 +360,9 @@ def _partition(table: str, file: TableFile) -> dict[str, str | None]:
 
 
 def _stats(file: TableFile) -> str:
-    """Statistics as Delta has them; with the id of the cluster, which all rows of a file share."""
+    """Statistics as Delta has them: the id of the cluster, which all rows of a file share, and the times of records, so
+    that a query of a month opens no other files.
+    """
     known = {} if file.cluster_id is None else {"cluster_id": file.cluster_id}
-    return json.dumps({"numRecords": file.rows, "minValues": known, "maxValues": known})
+    first, last = ({"timestamp_ms": time} for time in file.times) if file.times else ({}, {})
+    return json.dumps({"numRecords": file.rows, "minValues": known | first, "maxValues": known | last})

@@ -16,15 +16,8 @@ import pyarrow.parquet as pq
 
 from featurelog import cuts, stores
 from featurelog.cuts import Survey
-from featurelog.parts import (
-    DamagedInputError,
-    InputChangedError,
-    Part,
-    Task,
-    new_path,
-    open_range,
-    write_part,
-)
+from featurelog.parts import DamagedInputError, InputChangedError, Part, Task, open_range, write_part
+from featurelog.record_files import new_path
 from featurelog.tables import CHECKPOINTS
 from featurelog.tables.inputs import COLUMNS, ClusterCopies
 
@@ -69,7 +62,7 @@ class SpanToSurvey:
 @dataclass(frozen=True, slots=True)
 class TableFile:
     """A Parquet file of a table. cluster, cluster_id: whose rows it has. path: below the output, begins with the
-    table's name. rows, size: number of rows, and bytes.
+    table's name. rows, size: number of rows, and bytes. times: of its earliest and latest record, in ms since 1970.
     """
 
     cluster: str
@@ -77,6 +70,7 @@ class TableFile:
     path: str
     rows: int
     size: int
+    times: tuple[int, int] | None = None
 
 
 SurveyResult = Survey | Problem | None

@@ -10,33 +10,20 @@ from __future__ import annotations
 
 import collections
 import hashlib
-import itertools
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from featurelog import stores
-from kraftlog.arrow import DAMAGED, LOG, PARQUET, RECORDS, SNAPSHOT, record_batches
+from featurelog.record_files import ROWS, batches_of, write_records
+from kraftlog.arrow import DAMAGED, LOG, SNAPSHOT, record_batches
 from kraftlog.batches import HEADER_SIZE, DamageReason
 from kraftlog.reading import Reading
 from kraftlog.schema import table
-
-_LABELS = (
-    pa.field("cluster", pa.string(), nullable=False),
-    pa.field("node", pa.string(), nullable=False),
-    pa.field("file", pa.string(), nullable=False),
-    pa.field("fingerprint", pa.string(), nullable=False),  # of the first header: the same as long as the file grows
-)
-METADATA_RECORDS = "metadata_records"
-ROWS = pa.schema([*_LABELS, *RECORDS])
-"""The columns of `metadata_records`: what a file says, and which file it is."""
 
 PERMISSIVE, DROPMALFORMED, FAILFAST = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
 MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
@@ -47,9 +34,6 @@ ends the run.
 _PIECE = 1024 * 1024
 _REMOTE_PIECE = 8 * 1024 * 1024
 """Bytes that are read at a time from a folder, and from an object store, where each piece costs a request."""
-_ROWS, _GROUP = 32_768, 8 * 1024 * 1024
-"""Rows, and their bytes, at which a row group is complete."""
-_SMALL = 4096  # rows: fewer make a small file
 _HOUR = 3_600_000  # ms
 _MOST_MERGED = 1000
 """Most paths in `Part.merged`. With more it is empty, and a checkpoint takes the part for one with other rows."""
@@ -119,6 +103,7 @@ class Part:
     ends: the offset behind the last batch; None: no batch.
     account: of the bytes of the range, as `kraftlog.reading.Account`; the ledger does not keep it.
     merged: paths of the parts that were merged into this one (`merged`), as they were read; empty: none.
+    times: of the earliest and the latest record of the Parquet file, in ms since 1970; None: no record has one.
     """
 
     path: str | None
@@ -132,6 +117,7 @@ class Part:
     ends: int | None
     account: dict[str, Any]
     merged: tuple[str, ...] = ()
+    times: tuple[int, int] | None = None
 
 
 class Range:
@@ -297,91 +283,23 @@ def write_part(task: Task, output: str) -> Part:
     If the process is killed before it reports the file, no commit names it.
     """
     reader = PartReader(task)
-    path, rows, size = _written(reader, output)
+    written = write_records(reader, output)
     stamped = reader.next if reader.last is None else reader.last
     return Part(
-        path=path, rows=rows, size=size, start=task.start, next=reader.next, is_final=reader.is_final,
-        stamped=stamped, stamp=stamp(reader.data, stamped - task.lead, reader.next - task.lead),
-        ends=reader.reading.end_offset, account=reader.account(),
+        path=written.path, rows=written.rows, size=written.size, times=written.times,
+        start=task.start, next=reader.next, is_final=reader.is_final, stamped=stamped,
+        stamp=stamp(reader.data, stamped - task.lead, reader.next - task.lead), ends=reader.reading.end_offset,
+        account=reader.account(),
     )  # fmt: skip
-
-
-def new_path(table_name: str) -> str:
-    """The path of a new file of a table below the output, with a unique name."""
-    return f"{table_name}/part-{uuid.uuid4().hex}.parquet"
-
-
-def _written(batches: Iterable[pa.RecordBatch], output: str) -> tuple[str | None, int, int]:
-    """Write rows to a new file. Returns (path, number of rows, bytes). Without rows there is no file, and the path is
-    None. Small batches are collected first, since readers pay for each column of each row group.
-    """
-    groups = row_groups(batches)
-    first = next(groups, None)
-    if first is None:
-        return None, 0, 0
-    path = new_path(METADATA_RECORDS)
-    with stores.new_file(output, path) as stream:
-        with _writer(stream, is_small=first.num_rows < _SMALL) as writer:
-            rows = _write_behind(writer, itertools.chain((first,), groups))
-        return path, rows, stream.tell()
-
-
-def _write_behind(writer: pq.ParquetWriter, groups: Iterable[pa.Table]) -> int:
-    """Write row groups in a second thread, each while the next one is decoded. Returns the number of rows.
-
-    Compression releases the interpreter's lock, so this saves a third of the time where a second core is idle. At most
-    one group is waited for, so memory is that of two.
-    """
-    rows = 0
-    with ThreadPoolExecutor(1, "parquet") as thread:
-        pending: Future[None] | None = None
-        for group in groups:
-            if pending is not None:
-                pending.result()
-            pending = thread.submit(writer.write_table, group, group.num_rows)
-            rows += group.num_rows
-        if pending is not None:
-            pending.result()
-    return rows
-
-
-def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Collect batches into row groups, which are limited by `_ROWS` and `_GROUP`, plus one batch."""
-    batches_of_group: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        batches_of_group.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _ROWS or size >= _GROUP:
-            yield pa.Table.from_batches(batches_of_group)
-            batches_of_group, rows, size = [], 0, 0
-    if rows:
-        yield pa.Table.from_batches(batches_of_group)
-
-
-def batches_of(output: str, path: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in batches of at most one row group, whose bytes are limited."""
-    file = pq.ParquetFile(stores.open_file(output, path))
-    for number in range(file.num_row_groups):
-        yield from file.iter_batches(_ROWS, row_groups=[number], use_threads=False)
-
-
-def _writer(stream: pa.NativeFile, *, is_small: bool) -> pq.ParquetWriter:
-    """A writer with kraftlog's settings for its columns, and dictionaries for those that name the file, as these have
-    one value each. A small file is compressed with Snappy: it is not larger, and takes half as long to read.
-    """
-    options: dict[str, Any] = {**PARQUET}
-    for columns in ("use_dictionary", "write_statistics"):
-        options[columns] = [*(label.name for label in _LABELS), *options[columns]]
-    if is_small:
-        options |= {"compression": "snappy", "compression_level": None}
-    return pq.ParquetWriter(stream, ROWS, **options)
 
 
 def merged(parts: Sequence[Part], output: str) -> Part:
     """Merge successive parts of one file into one, since many small ones are slow to read."""
     batches = (batch for part in parts if part.path is not None for batch in batches_of(output, part.path))
-    path, rows, size = _written(batches, output)
+    written = write_records(batches, output)
     paths = tuple(path for part in parts for path in (part.merged or (part.path,)) if path is not None)
     paths = paths if len(paths) <= _MOST_MERGED else ()
-    return replace(parts[-1], path=path, rows=rows, size=size, start=parts[0].start, merged=paths)
+    return replace(
+        parts[-1], path=written.path, rows=written.rows, size=written.size, times=written.times,
+        start=parts[0].start, merged=paths,
+    )  # fmt: skip

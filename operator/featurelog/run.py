@@ -37,7 +37,6 @@ from featurelog.engine import (
 from featurelog.layout import NodeLog, Root
 from featurelog.ledger import Due, Node, due
 from featurelog.parts import (
-    METADATA_RECORDS,
     PERMISSIVE,
     PROOF,
     DamagedInputError,
@@ -50,6 +49,7 @@ from featurelog.parts import (
     open_range,
     stamp,
 )
+from featurelog.record_files import METADATA_RECORDS
 from featurelog.tables.checkpoint import CHECKPOINTS, DERIVED
 from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 
@@ -333,7 +333,7 @@ class Run:
             tables[name] += [file for file in old_files if (file.cluster, file.cluster_id) in unchanged]
         tables |= stored_files(self._ledger)
         tables[METADATA_RECORDS] = [
-            TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
+            TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size, part.times)
             for node in nodes for part in node.parts() if part.path is not None
         ]  # fmt: skip
         self.output.commit(tables, self._ledger, self._before)

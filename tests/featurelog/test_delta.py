@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import featurelog
 from featurelog import delta
 from featurelog.delta import LEDGER, RUNS, SCHEMAS, Output, OutputError, load
-from featurelog.parts import METADATA_RECORDS, PROOF
+from featurelog.parts import PROOF
+from featurelog.record_files import METADATA_RECORDS
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from tests.featurelog import evidence
@@ -108,6 +111,18 @@ def test_a_filter_by_cluster_reads_only_the_files_of_that_cluster(output: Path) 
     table = DeltaTable(output / METADATA_RECORDS)
     everything, only_orders = table.file_uris(), table.file_uris(file_pruning_predicate=[("cluster", "=", "orders")])
     assert 0 < len(only_orders) < len(everything)
+
+
+def test_a_filter_by_time_reads_only_the_files_that_may_have_its_rows(output: Path) -> None:
+    """The log of the table has the times of each file."""
+    table = DeltaTable(output / METADATA_RECORDS)
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    for action in actions:
+        times = pq.read_table(output / METADATA_RECORDS / action["path"])["timestamp_ms"].drop_null().to_pylist()
+        assert (action["min.timestamp_ms"], action["max.timestamp_ms"]) == (min(times), max(times))
+    latest = max(action["max.timestamp_ms"] for action in actions)
+    fragments = [*table.to_pyarrow_dataset().get_fragments(pc.field("timestamp_ms") == latest)]
+    assert 0 < len(fragments) == sum(action["max.timestamp_ms"] == latest for action in actions) < len(actions)
 
 
 def test_the_last_row_of_runs_names_versions_that_belong_together(grown: Path) -> None:

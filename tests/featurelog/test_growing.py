@@ -13,7 +13,7 @@ import pytest
 from featurelog import run as runs
 from featurelog.delta import SCHEMAS, load
 from featurelog.engine import RowsOfPart
-from featurelog.parts import METADATA_RECORDS
+from featurelog.record_files import METADATA_RECORDS
 from featurelog.tables import CHECKPOINTS
 from kafkafeatures.api.values import replace
 from kafkasim.fleet import files as written

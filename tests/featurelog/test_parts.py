@@ -18,13 +18,13 @@ from featurelog.parts import (
     InputChangedError,
     PartReader,
     Task,
-    batches_of,
     combined,
     fingerprint,
     merged,
     open_range,
     write_part,
 )
+from featurelog.record_files import batches_of
 from kraftlog.batches import Record
 from kraftlog.encoding import encode_batch
 from kraftlog.reading import Reading

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from featurelog.delta import Output, OutputError, load
-from featurelog.parts import METADATA_RECORDS
+from featurelog.record_files import METADATA_RECORDS
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from tests.featurelog.inputs import SEGMENT, files, made_log, put, run, tables

@@ -28,7 +28,7 @@ from featurelog.clients.kinds import Kind, kind_of, scrape_name
 from featurelog.engine import Problem, TableFile, write_table
 from featurelog.layout import LogFile
 from featurelog.ledger import StoredRows
-from featurelog.parts import new_path
+from featurelog.record_files import new_path
 from featurelog.tables import api_counters, client_api_usage
 from featurelog.tables.client_api_usage import Section, SectionFile
 from featurelog.tables.rejected_requests import REFUSED, latest, refused_of, refused_rows

@@ -25,7 +25,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from featurelog import cuts
 from featurelog.layout import Root
-from featurelog.parts import MODES, PERMISSIVE, ROWS, PartReader, Task, fingerprint, open_range
+from featurelog.parts import MODES, PERMISSIVE, PartReader, Task, fingerprint, open_range
+from featurelog.record_files import ROWS
 from kraftlog.arrow import LOG, SNAPSHOT
 
 NAME = "kafka_metadata"

@@ -17,7 +17,8 @@ from typing import Any
 
 from featurelog import stores
 from featurelog.engine import Engine, Outcome, run_task
-from featurelog.parts import METADATA_RECORDS, Task, new_path
+from featurelog.parts import Task
+from featurelog.record_files import METADATA_RECORDS, new_path
 from featurelog.run import Run, Settings
 from featurelog.spark.engine import OnSpark
 from featurelog.spark.session import session

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from featurelog.parts import ROWS
+from featurelog.record_files import ROWS
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.queries import FILTERS
 from tests.featurelog.inputs import fleet, run, tables

@@ -65,7 +65,7 @@ def _of_run(document: Mapping[str, Any]) -> Iterator[Metric]:
 def _of_clusters(tables: Tables, ledger: Ledger) -> Iterator[Metric]:
     """Metrics of each cluster, and of each copy of its log."""
     from featurelog.delta import SCHEMAS
-    from featurelog.parts import METADATA_RECORDS
+    from featurelog.record_files import METADATA_RECORDS
     from featurelog.tables import data_quality, upgrade_readiness
 
     last, damaged, stored = dict[str, float](), Counter[str](), Counter[str]()

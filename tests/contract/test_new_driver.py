@@ -59,8 +59,8 @@ RULES = """{{- define "kafka-features-operator.annotationsRules" -}}
   verbs: [list]
 {{- end -}}
 """
-ROLE = 'rules: {{- include "kafka-features-operator.statefulSetRules" $ | nindent 0 }}\n'
-ROLE_OF_BOTH = f'{ROLE}{{{{- include "kafka-features-operator.annotationsRules" $ | nindent 0 }}}}\n'
+ROLE = '(include "kafka-features-operator.statefulSetRules" .)'
+ROLE_OF_BOTH = f'(printf "%s\\n%s" {ROLE} (include "kafka-features-operator.annotationsRules" .))'
 EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "operator/kafkafeatures/core/roll/drivers.py": (
         (

@@ -5,14 +5,16 @@ The types belong to those of `api/spec.py`.
 
 from msgspec import Struct
 
-from kafkafeatures.api.texts import Name, SecretKey
+from kafkafeatures.api.texts import CertificateKey, Name, SecretKey
 
 
-class SecretKeyRef(Struct, frozen=True, kw_only=True):
-    """One key of a Secret, or of a ConfigMap, in the namespace of the resource."""
+class CertificatesRef(Struct, frozen=True, kw_only=True):
+    """Certificates in a Secret, or in a ConfigMap, in the namespace of the resource. key: `*.crt` for those of all keys
+    that end so.
+    """
 
     name: Name
-    key: SecretKey = "ca.crt"
+    key: CertificateKey = "ca.crt"
 
 
 class ConfigMapRef(Struct, frozen=True, kw_only=True):
@@ -32,8 +34,8 @@ class ClientSecretRef(Struct, frozen=True, kw_only=True):
 class TlsSpec(Struct, frozen=True, kw_only=True):
     """TLS settings; `{}` is TLS with the CA certificates of the system."""
 
-    ca_secret_ref: SecretKeyRef | None = None
-    ca_config_map_ref: SecretKeyRef | None = None
+    ca_secret_ref: CertificatesRef | None = None
+    ca_config_map_ref: CertificatesRef | None = None
     client_secret_ref: ClientSecretRef | None = None
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.client_spec import ClientEvidenceSpec
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.api.references import LoginSecretRef, TlsSpec
+from kafkafeatures.api.references import ClientSecretRef, LoginSecretRef, TlsSpec
 from kafkafeatures.api.schema import AtMost, Text
 from kafkafeatures.api.texts import (
     LEVEL_NAME,
@@ -77,9 +77,25 @@ class ZooKeeperSpec(Struct, frozen=True, kw_only=True):
     digest_secret_ref: LoginSecretRef | None = None
 
 
-class ClusterSpec(Struct, frozen=True, kw_only=True):
-    """Addresses of the cluster, and the security of its listeners."""
+class StrimziControllersSpec(Struct, frozen=True, kw_only=True):
+    """How to connect to the controllers of a cluster that Strimzi manages."""
 
+    client_secret_ref: ClientSecretRef
+
+
+class StrimziSpec(Struct, frozen=True, kw_only=True):
+    """A cluster that Strimzi manages, by its `Kafka` resource in the same namespace, and a `KafkaUser` of it."""
+
+    name: Name
+    user: Name = "kafka-features"
+    listener: Annotated[str, Text(25)] | None = None
+    controllers: StrimziControllersSpec | None = None
+
+
+class ClusterSpec(Struct, frozen=True, kw_only=True):
+    """Addresses of the cluster, and the security of its listeners; or the resource of Strimzi that has them."""
+
+    strimzi: StrimziSpec | None = None
     bootstrap_servers: Bootstrap | None = None
     bootstrap_controllers: Bootstrap | None = None
     zookeeper: ZooKeeperSpec | None = None
@@ -90,8 +106,13 @@ class ClusterSpec(Struct, frozen=True, kw_only=True):
     controller_listener: ListenerSpec | None = None
 
     def __post_init__(self) -> None:
-        if not self.bootstrap_servers and not self.bootstrap_controllers:
-            raise ValueError("set bootstrapServers, bootstrapControllers, or both")
+        if self.strimzi is not None:
+            others = (self.zookeeper, self.tls, self.sasl, self.controller_listener)
+            if self.bootstrap_servers or self.bootstrap_controllers or any(other is not None for other in others):
+                excluded = "bootstrapServers, bootstrapControllers, zookeeper, tls, sasl and controllerListener"
+                raise ValueError(f"strimzi excludes {excluded}")
+        elif not self.bootstrap_servers and not self.bootstrap_controllers:
+            raise ValueError("set bootstrapServers, bootstrapControllers, or both; or strimzi")
         if not 1.0 <= self.request_timeout_seconds <= 300.0:
             raise ValueError("requestTimeout must be between 1s and 5m, such as 30s")
         _refuse_unencrypted_secrets(self.tls, self.sasl)
@@ -279,6 +300,13 @@ LEAST_CHECK_EVERY = 10
 """Smallest `checkEvery` in seconds."""
 
 
+STRIMZI_LEVELS: Mapping[str, str] = {
+    METADATA_VERSION: "is managed by Strimzi, which would set it back; set spec.kafka.metadataVersion of the Kafka",
+    KRAFT_VERSION: "must stay at 0 with Strimzi, which names static voters in the file of every node",
+}
+"""Why a document must not name these features for a cluster that Strimzi manages."""
+
+
 class Spec(Struct, frozen=True, kw_only=True):
     """The desired state."""
 
@@ -312,6 +340,8 @@ class Spec(Struct, frozen=True, kw_only=True):
         if self.client_evidence is not None and not self.clients_target:
             raise ValueError("clientEvidence needs a release: set its target, or features.releaseVersion")
         for level in self.features.levels:
+            if self.cluster.strimzi is not None and level.name in STRIMZI_LEVELS:
+                raise ValueError(f"features.levels: {level.name} {STRIMZI_LEVELS[level.name]}; remove it")
             if level.name == KRAFT_VERSION and level.level != 0 and DYNAMIC_QUORUM not in self.consents:
                 raise ValueError(
                     "raising kraft.version makes the quorum dynamic, which is irreversible; "

@@ -14,6 +14,9 @@ LEVEL_NAME = r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$"
 
 Name = Annotated[str, Text(MAX_NAME, 1, NAME, "a name of a-z, 0-9, '-' and '.', with a letter or digit at both ends")]
 SecretKey = Annotated[str, Text(253, 1, r"^[-._a-zA-Z0-9]+$", "a key of a-z, A-Z, 0-9, '-', '_' and '.'")]
+CertificateKey = Annotated[
+    str, Text(253, 1, r"^(\*\.crt|[-._a-zA-Z0-9]+)$", "a key of a-z, A-Z, 0-9, '-', '_' and '.', or *.crt for several")
+]
 Bootstrap = Annotated[str, Text(2048, 3)]
 Feature = Annotated[str, Text(64, 0, r"^[a-z][a-z0-9._]*$", "the name of a feature, such as metadata.version")]
 Release = Annotated[str, Text(32, 0, LEVEL_NAME, 'a release such as "4.1", or a level of it such as "4.1-IV1"')]

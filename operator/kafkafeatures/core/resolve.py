@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from kafkafeatures.api.document import InvalidDocument, UnknownRelease
 from kafkafeatures.api.spec import (
+    STRIMZI_LEVELS,
     Availability,
     ClusterSpec,
     Desired,
@@ -31,7 +32,7 @@ from kafkafeatures.core.engine.desired_state import (
     Rollout,
     Window,
 )
-from kafkafeatures.core.engine.remedies import cluster_flags
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER, cluster_flags
 from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent, metadata_version_named
 from kafkafeatures.core.roll.drivers import DRIVERS, Driver, driver_named
 
@@ -60,7 +61,7 @@ def wanted_of(
     all_approvals = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
     return DesiredState(
         levels=_levels(resource),
-        bundle=_bundle(spec.features.release_version),
+        bundle=_bundle(spec),
         consents=frozenset(spec.consents),
         mode=Mode(spec.mode),
         suspend=spec.suspend or paused,
@@ -173,6 +174,8 @@ def _max_parallel(value: int | str) -> MaxParallel:
 
 def _flags(cluster: ClusterSpec) -> str:
     """Flags for commands of a user, whose TLS and SASL are in a properties file; the document has them in Secrets."""
+    if cluster.strimzi is not None:
+        return f"{ANY_CLUSTER} --config client.properties"
     secured = cluster.tls is not None or cluster.sasl is not None
     return cluster_flags(
         cluster.bootstrap_servers or "", cluster.bootstrap_controllers or "", "client.properties" if secured else ""
@@ -195,7 +198,9 @@ def _levels(resource: KafkaFeatures) -> dict[str, int]:
     return levels
 
 
-def _bundle(release: str | None) -> dict[str, int]:
+def _bundle(spec: Spec) -> dict[str, int]:
+    """The levels of the release that the document names, without those that Strimzi manages in its clusters."""
+    release = spec.features.release_version
     if release is None:
         return {}
     levels = bundle(release)
@@ -205,4 +210,5 @@ def _bundle(release: str | None) -> dict[str, int]:
         remedy = remedy or "name levels instead, or use a newer version of this tool"
         message = f"unknown Kafka release {release!r}; {remedy}"
         raise UnknownRelease((f"spec.features.releaseVersion: {message}",))
-    return levels
+    managed = STRIMZI_LEVELS if spec.cluster.strimzi is not None else {}
+    return {name: level for name, level in levels.items() if name not in managed}

@@ -85,6 +85,11 @@ class KubernetesApi(WorkloadsApi, Protocol):
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
         """The texts of a Secret that has the label `CREDENTIALS`; None for one without it, or if there is none."""
 
+    async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
+        """The certificates (`*.crt`) in a Secret that the object with the uid `owner` owns, whatever its labels; None
+        for another Secret, or if there is none. Nothing else of the Secret is returned.
+        """
+
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         """The texts of a ConfigMap; None if it does not exist."""
 

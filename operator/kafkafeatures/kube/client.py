@@ -187,15 +187,23 @@ class KubeApi:
         """The values of a labelled Secret; None where it is absent or has no label. The two are not distinguished: a
         user who writes a resource must not learn which Secrets exist.
         """
+        secret = await self._secret(namespace, name)
+        if secret is None or (secret["metadata"].get("labels") or {}).get(CREDENTIALS) != "true":
+            return None
+        return _texts(secret)
+
+    async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
+        secret = await self._secret(namespace, name)
+        owners = [] if secret is None else secret["metadata"].get("ownerReferences") or []
+        if secret is None or owner not in [reference.get("uid") for reference in owners]:
+            return None
+        return {key: text for key, text in _texts(secret).items() if key.endswith(".crt")}
+
+    async def _secret(self, namespace: str, name: str) -> dict[str, Any] | None:
         try:
-            secret = await self._ask("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
+            return await self._ask("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
         except Gone:
             return None
-        if (secret["metadata"].get("labels") or {}).get(CREDENTIALS) != "true":
-            return None
-        return {
-            key: base64.b64decode(text).decode("utf-8", "replace") for key, text in (secret.get("data") or {}).items()
-        }
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         config_map = await self._config_map(namespace, name)
@@ -297,3 +305,8 @@ def _revision(answer: Mapping[str, Any]) -> int:
 def _path(namespace: str, name: str = "") -> str:
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
     return f"/apis/{GROUP}/{VERSION}{namespace_path}/{PLURAL}{f'/{name}' if name else ''}"
+
+
+def _texts(secret: Mapping[str, Any]) -> dict[str, str]:
+    data = secret.get("data") or {}
+    return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in data.items()}

@@ -6,7 +6,7 @@ Called by `reconcile/controller.py`. In the operator, only this module and `clie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -30,6 +30,7 @@ from kafkafeatures.reconcile.credentials import (
     references,
     settings_of,
 )
+from kafkafeatures.reconcile.strimzi import StrimziClusters
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LONGEST_REQUEST = 30.0
@@ -101,6 +102,7 @@ class Connections:
     ) -> None:
         self._api, self._open_cluster, self._policy, self._evidence = api, open_cluster, policy, evidence
         self._open_ensemble = open_ensemble
+        self._strimzi = StrimziClusters(api)
         self._open: dict[ResourceKey, _OpenConnection] = {}
 
     async def opened(self, key: ResourceKey, spec: Spec) -> Connected:
@@ -109,15 +111,18 @@ class Connections:
         KubeError.
         """
         cluster, wants_ensemble = spec.cluster, spec.wants_ensemble
-        material = {
-            reference: await self._material(key.namespace, reference)
-            for reference in references(cluster, ensemble=wants_ensemble)
-        }
+        material: dict[Reference, Mapping[str, str] | None] = {}
+        if cluster.strimzi is not None:
+            cluster, certificates = await self._strimzi.located(key, cluster, cluster.strimzi)
+            material.update(certificates)
+        for reference in references(cluster, ensemble=wants_ensemble):
+            if reference not in material:
+                material[reference] = await self._material(key.namespace, reference)
         entry = self._open.get(key)
         current = cluster, wants_ensemble, material
         if entry is not None and (entry.spec, entry.wants_ensemble, entry.material) == current:
             return Connected(entry.cluster, entry.zookeeper, is_new=False, clients=self._evidence.of(key, spec))
-        settings, ensemble = await run_in_thread(partial(self._resolved, spec, material))
+        settings, ensemble = await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
         await self._close_cluster(key)
         opened_cluster = self._open_cluster(settings)
         zookeeper = None
@@ -130,11 +135,13 @@ class Connections:
         """Tell whether evidence of a resource is being read, so that there is news soon."""
         return self._evidence.is_reading(key)
 
-    def _resolved(self, spec: Spec, material: Material) -> tuple[ClusterSettings, Ensemble | None]:
+    def _resolved(
+        self, cluster: ClusterSpec, wants_ensemble: bool, material: Material
+    ) -> tuple[ClusterSettings, Ensemble | None]:
         read_secret = material_of(material)
-        settings = settings_of(spec.cluster, read_secret, policy=self._policy)
+        settings = settings_of(cluster, read_secret, policy=self._policy)
         settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
-        ensemble = ensemble_of(spec.cluster, read_secret, policy=self._policy) if spec.wants_ensemble else None
+        ensemble = ensemble_of(cluster, read_secret, policy=self._policy) if wants_ensemble else None
         return settings, ensemble
 
     async def close(self, key: ResourceKey) -> None:

@@ -48,6 +48,10 @@ Material = Mapping[Reference, Mapping[str, str] | None]
 """Content of each reference; None where it does not exist, or may not be read."""
 
 
+CERTIFICATES = "*.crt"
+"""The key that stands for all keys that end so: a certificate authority that is being replaced is under several."""
+
+
 class CredentialsInvalid(Exception):
     """A Secret or a ConfigMap, or a key of it, is missing or cannot be used."""
 
@@ -61,6 +65,13 @@ class BootstrapAddresses(NamedTuple):
 
 def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
     """Parse the addresses; no Secret is needed. Raises InvalidDocument for invalid lists, including ZooKeeper's."""
+    if cluster.strimzi is not None:
+        raise InvalidDocument(
+            (
+                "spec.cluster.strimzi: only the operator finds a cluster by resources of Strimzi; from a shell, use "
+                "bootstrapServers, tls and sasl",
+            )
+        )
     address_lists, problems = [], []
     for text, field_path in (
         (cluster.bootstrap_servers, "spec.cluster.bootstrapServers"),
@@ -109,7 +120,7 @@ def material_of(material: Material) -> Read:
     def read(reference: Reference, key: str) -> str | None:
         texts = material[reference]
         if texts is not None:
-            return texts.get(key)
+            return _value(texts, key)
         if reference.kind == "ConfigMap":
             raise CredentialsInvalid(f"ConfigMap {reference.name} not found")
         # The same text for both causes: a user who may write a resource must not learn which Secrets exist.
@@ -130,6 +141,9 @@ def secrets_in(folder: Path | None) -> Read:
         if not (folder / name).is_dir():
             raise CredentialsInvalid(f"directory {folder / name} not found; it must contain a file for each key")
         try:
+            if key == CERTIFICATES:
+                files = sorted((folder / name).glob(CERTIFICATES))
+                return _value({file.name: file.read_text(encoding="utf-8") for file in files}, key)
             return (folder / name / key).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
@@ -138,6 +152,14 @@ def secrets_in(folder: Path | None) -> Read:
             raise CredentialsInvalid(f"{folder / name / key}: {reason}") from None
 
     return read
+
+
+def _value(texts: Mapping[str, str], key: str) -> str | None:
+    """The text of a key; for CERTIFICATES those of all keys that fit, in their order. None where there is none."""
+    if key != CERTIFICATES:
+        return texts.get(key)
+    fitting = [text.strip() for name, text in sorted(texts.items()) if name.endswith(CERTIFICATES[1:])]
+    return "\n".join(fitting) or None
 
 
 def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:

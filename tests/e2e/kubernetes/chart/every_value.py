@@ -40,7 +40,7 @@ RENDERINGS: Mapping[str, Values] = {
     },
     "what those exclude": {
         "crds": {"keep": False},
-        "drivers": {"statefulSet": ["kafka", "payments"]},
+        "drivers": {"statefulSet": ["kafka", "payments"], "strimzi": ["kafka"]},
         "image": {"digest": DIGEST},
         "pipeline": {**PIPELINE, "image": {"digest": DIGEST}, "sparkApplication": {"enabled": True}},
         "rbac": {"discovery": False},

@@ -246,7 +246,7 @@ def test_the_config_map_of_the_dashboard_has_the_dashboard_of_the_chart_unchange
         {"crds": {"keep": "yes"}},
         {"crds": {"create": True}},
         {"rbac": {"scope": "Cluster"}},
-        {"drivers": {"strimzi": ["kafka"]}},
+        {"drivers": {"confluent": ["kafka"]}},
         {"drivers": {"statefulSet": "kafka"}},
         {"logFormat": "logfmt"},
         {"addresses": {"allow": ["kafka.example"]}},

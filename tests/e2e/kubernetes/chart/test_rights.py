@@ -50,8 +50,9 @@ def rights(rules: Iterable[Object]) -> set[Right]:
 def documented(driver: str = "") -> set[Right]:
     """The documented rights that the operator always needs; with a `driver`, those that it needs in addition."""
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
-    always, _, of_driver = page.partition("`workload.driver: StatefulSet` it also needs")
-    page = of_driver if driver else always
+    always, _, of_stateful_sets = page.partition("`workload.driver: StatefulSet` it also needs")
+    of_stateful_sets, _, of_strimzi = of_stateful_sets.partition("`cluster.strimzi` it needs one more right")
+    page = {"": always, "StatefulSet": of_stateful_sets, "Strimzi": of_strimzi}[driver]
     rows = re.findall(r"^\| (core|URLs|`[\w.]+`) \| (`[^|]+`) \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
     return {
         (group.strip("`") if "`" in group else "", resource, verb)
@@ -116,8 +117,18 @@ def test_pods_may_be_restarted_only_where_a_driver_names_the_namespace(values: V
     assert {one["kind"] for one in added} == {"Role", "RoleBinding"}
 
 
-def test_a_driver_in_a_namespace_that_is_not_watched_is_refused() -> None:
-    values: Values = {"watchNamespaces": ["kafka"], "drivers": {"statefulSet": ["x"]}}
+@pytest.mark.parametrize("values", [ALL, {"watchNamespaces": ["kafka", "payments"]}], ids=str)
+def test_a_kafka_of_strimzi_may_be_read_only_where_a_driver_names_the_namespace(values: Values) -> None:
+    before = render(values)
+    added = [one for one in render({**values, "drivers": {"strimzi": ["payments"]}}) if one not in before]
+    role, binding = sorted(added, key=lambda one: len(one["kind"]))
+    assert rights(role["rules"]) == documented("Strimzi") == {("kafka.strimzi.io", "kafkas", "get")}
+    assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == ("payments", "payments")
+
+
+@pytest.mark.parametrize("driver", ["statefulSet", "strimzi"])
+def test_a_driver_in_a_namespace_that_is_not_watched_is_refused(driver: str) -> None:
+    values: Values = {"watchNamespaces": ["kafka"], "drivers": {driver: ["x"]}}
     done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values=values)
     assert done.returncode != 0
     assert "does not watch the namespace x; add it to watchNamespaces" in done.stderr

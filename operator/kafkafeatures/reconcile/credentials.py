@@ -64,14 +64,11 @@ class BootstrapAddresses(NamedTuple):
 
 
 def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
-    """Parse the addresses; no Secret is needed. Raises InvalidDocument for invalid lists, including ZooKeeper's."""
+    """Parse the addresses; no Secret is needed. Those of a cluster that Strimzi manages are in its resources. Raises
+    InvalidDocument for invalid lists, including ZooKeeper's.
+    """
     if cluster.strimzi is not None:
-        raise InvalidDocument(
-            (
-                "spec.cluster.strimzi: only the operator finds a cluster by resources of Strimzi; from a shell, use "
-                "bootstrapServers, tls and sasl",
-            )
-        )
+        return BootstrapAddresses((), ())
     address_lists, problems = [], []
     for text, field_path in (
         (cluster.bootstrap_servers, "spec.cluster.bootstrapServers"),
@@ -166,6 +163,9 @@ def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | N
     """Resolve all settings of a cluster. Raises InvalidDocument for an invalid address, before any secret is read;
     CredentialsInvalid. `policy`: addresses that may be connected to; it also holds for addresses that nodes report.
     """
+    if cluster.strimzi is not None:
+        hint = "from a shell, use bootstrapServers, tls and sasl"
+        raise InvalidDocument((f"spec.cluster.strimzi: only the operator reads resources of Strimzi; {hint}",))
     bootstrap = bootstrap_of(cluster)
     brokers = Security(tls_of(cluster.tls, reader), _sasl(cluster.sasl, reader))
     controllers = brokers

@@ -71,7 +71,7 @@ class StrimziClusters:
         except RequestRefused:
             raise CredentialsInvalid(
                 f"the operator is not authorized to read the Kafka {name}; allow its ServiceAccount to get "
-                f"kafkas of kafka.strimzi.io in the namespace {namespace} (value strimzi.enabled of the chart)"
+                f"kafkas of kafka.strimzi.io in the namespace {namespace} (value drivers.strimzi of the chart)"
             ) from None
 
     def _address(self, key: ResourceKey, kafka: Mapping[str, Any], listener: Mapping[str, Any]) -> str:

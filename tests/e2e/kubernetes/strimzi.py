@@ -1,0 +1,129 @@
+"""What Strimzi has in a namespace for a cluster, as docs/how-to/with-strimzi.md says: a `Kafka`, whose status has the
+addresses of listeners, the Secret of a KafkaUser, and the Secrets of the cluster CA. A test writes them; no Strimzi
+runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kafkafeatures.api.names import CREDENTIALS
+from tests.e2e.kubernetes.resources import NS, RBAC
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE
+from tests.e2e.rig.listeners import USERS
+from tests.e2e.rig.process import wait_until
+
+NAME, USER = "my-cluster", "kafka-features"
+GROUP, PLURAL = "kafka.strimzi.io", "kafkas"
+_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"{PLURAL}.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "names": {"kind": "Kafka", "plural": PLURAL},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+RIGHT = {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]}
+
+
+class Strimzi:
+    """The resources of one cluster. `cluster`: where it really is. `authentication`: of its listener and user."""
+
+    def __init__(self, plane: ControlPlane, cluster: Cluster, authentication: str) -> None:
+        self.plane, self.cluster, self.authentication = plane, cluster, authentication
+
+    def install(self) -> None:
+        """The kind `Kafka`."""
+        self.plane.apply(_CRD)
+        path = f"/apis/{GROUP}/v1/namespaces/{NS}/{PLURAL}"
+        wait_until("the API server serves kafkas", lambda: "items" in self.plane.read(path), 60, step=0.1)
+
+    def allow(self) -> None:
+        """The operator's account gets the right of `drivers.strimzi`."""
+        metadata = {"name": "strimzi", "namespace": NS}
+        self.plane.apply(
+            {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": [RIGHT]},
+            {
+                "apiVersion": f"{RBAC}/v1",
+                "kind": "RoleBinding",
+                "metadata": metadata,
+                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "strimzi"},
+                "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+            },
+        )
+
+    def create(self) -> None:
+        """The `Kafka` after its first reconciliation, its user and its certificates."""
+        authentication = {"type": self.authentication}
+        listener = {"name": "tls", "port": 9093, "type": "internal", "tls": True, "authentication": authentication}
+        plain = {"name": "plain", "port": 9092, "type": "internal", "tls": False}
+        kafka = {"apiVersion": f"{GROUP}/v1", "kind": "Kafka", "metadata": {"name": NAME, "namespace": NS}}
+        self.plane.apply({**kafka, "spec": {"kafka": {"listeners": [plain, listener]}}})
+        self.show(self.cluster.bootstrap_servers)
+        if self.authentication == "tls":
+            certificate, key = self.cluster.certificates.client(USER)
+            user = {"user.crt": certificate, "user.key": key}
+        else:
+            user = {"password": USERS["alice"]}
+        self.secret(self.user, user, labels={CREDENTIALS: "true"})
+        self.trust(self.cluster.certificates.ca)
+
+    @property
+    def user(self) -> str:
+        """The name of the KafkaUser: of a login with a password it is the user of the rig."""
+        return USER if self.authentication == "tls" else "alice"
+
+    @property
+    def uid(self) -> str:
+        uid: str = self.plane.read(f"/apis/{GROUP}/v1/namespaces/{NS}/{PLURAL}/{NAME}")["metadata"]["uid"]
+        return uid
+
+    def show(self, address: str | None) -> None:
+        """Strimzi writes the address of the listener into the status; None: the cluster is paused, and the status has
+        no listeners.
+        """
+        listeners = [{"name": "tls", "bootstrapServers": address}] if address else None
+        patch = json.dumps({"status": {"listeners": listeners}})
+        self.plane.kubectl(
+            "patch",
+            f"{PLURAL}.{GROUP}",
+            NAME,
+            "-n",
+            NS,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            patch,
+        )
+
+    def trust(self, authorities: str) -> None:
+        """The bundle of all certificate authorities that are trusted now."""
+        owner = {"apiVersion": f"{GROUP}/v1", "kind": "Kafka", "name": NAME, "uid": self.uid}
+        self.secret(f"{NAME}-trustbundle", {"cluster-ca.crt": authorities}, ownerReferences=[owner])
+
+    def secret(self, name: str, texts: Mapping[str, str], **metadata: Any) -> None:
+        data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+        of = {"name": name, "namespace": NS, **metadata}
+        self.plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": of, "data": data})
+
+    def remove(self) -> None:
+        """The right as well."""
+        self.plane.kubectl("delete", "role,rolebinding", "strimzi", "-n", NS, "--timeout=30s")
+        self.plane.kubectl("delete", f"{PLURAL}.{GROUP}", "--all", "-n", NS, "--timeout=30s")
+        self.plane.kubectl("delete", "secrets", "--all", "-n", NS, "--timeout=30s")

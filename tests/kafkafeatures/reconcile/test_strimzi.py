@@ -1,0 +1,228 @@
+"""A cluster that Strimzi manages is found by its `Kafka`, the Secret of a KafkaUser and the certificates of its CA.
+What is missing or does not fit is named.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl
+from kafkafeatures.kafka.wire.pem import Tls
+from tests.e2e.rig.certificates import Certificates
+from tests.kafkafeatures.reconcile.rig import Rig
+from tests.simulated.orders import KEY, Orders
+
+NAMESPACE = KEY.namespace
+KAFKA = f"/apis/kafka.strimzi.io/v1/namespaces/{NAMESPACE}/kafkas/my-cluster"
+LABELS = {"kafkafeatures.dev/credentials": "true"}
+TLS, SCRAM = {"type": "tls"}, {"type": "scram-sha-512"}
+CERTIFICATES, OTHER = Certificates(), Certificates()
+CERTIFICATE, PRIVATE_KEY = CERTIFICATES.client("kafka-features")
+UID, BUNDLE, AUTHORITIES = "uid-of-kafka", "my-cluster-trustbundle", "my-cluster-cluster-ca-cert"
+
+
+def listener(name: str, port: int = 9093, type_: str = "internal", *, tls: bool = True, **more: Any) -> dict[str, Any]:
+    return {"name": name, "port": port, "type": type_, "tls": tls, **more}
+
+
+class Scene(Rig):
+    """A namespace of Strimzi with a document that names its `Kafka`. strimzi: more fields of `spec.cluster.strimzi`."""
+
+    def __init__(self, *listeners: Mapping[str, Any], password: str = "", **strimzi: Any) -> None:
+        super().__init__(Orders())
+        levels = {"levels": [{"name": "group.version", "level": 1}]}
+        self.api.edit(cluster={"strimzi": {"name": "my-cluster", **strimzi}}, features=levels)
+        self.listeners = listeners or (listener("tls", authentication=TLS),)
+        user = {"password": password} if password else {"user.crt": CERTIFICATE, "user.key": PRIVATE_KEY}
+        self.shows({each["name"]: f"{each['name']}.example:9094" for each in self.listeners})
+        self.secret("kafka-features", user, labels=LABELS)
+        self.secret(BUNDLE, {"cluster-ca.crt": CERTIFICATES.ca, "clients-ca.crt": OTHER.ca}, owner=UID)
+
+    def shows(self, addresses: Mapping[str, str]) -> None:
+        """The `Kafka`, with the addresses of these listeners in its status."""
+        shown = [
+            {"name": name, "bootstrapServers": address, "certificates": [OTHER.other_ca]}
+            for name, address in addresses.items()
+        ]
+        metadata = {"namespace": NAMESPACE, "name": "my-cluster", "uid": UID}
+        spec = {"kafka": {"listeners": [*self.listeners]}}
+        self.api.server.store(KAFKA, {"metadata": metadata, "spec": spec, "status": {"listeners": shown}})
+
+    def secret(
+        self, name: str, texts: Mapping[str, str], *, labels: Mapping[str, str] | None = None, owner: str = ""
+    ) -> None:
+        data = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
+        metadata = {"namespace": NAMESPACE, "name": name, "uid": name, "labels": dict(labels or {})}
+        owners = [{"kind": "Kafka", "name": "my-cluster", "uid": owner}] if owner else []
+        self.api.server.store(self.path(name), {"metadata": metadata | {"ownerReferences": owners}, "data": data})
+
+    def path(self, secret: str) -> str:
+        return f"/api/v1/namespaces/{NAMESPACE}/secrets/{secret}"
+
+    async def settings(self) -> ClusterSettings:
+        """What the operator connects to now."""
+        await self.work()
+        return self.opened[-1]
+
+    async def refusal(self) -> str:
+        """The message of a cluster that cannot be connected to."""
+        await self.work()
+        assert self.opened == []
+        condition = self.api.condition("Reachable")
+        assert condition["reason"] == "CredentialsInvalid"
+        message: str = condition["message"]
+        return message
+
+
+async def test_a_user_with_a_certificate_connects_to_the_listener_with_tls() -> None:
+    settings = await Scene(listener("plain", 9092, tls=False), listener("tls", authentication=TLS)).settings()
+    assert settings.bootstrap_servers == (Address("tls.example", 9094),)
+    assert settings.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
+    assert settings.controllers == settings.brokers
+
+
+async def test_a_user_with_a_password_logs_in_by_scram() -> None:
+    scene = Scene(listener("mtls", authentication=TLS), listener("scram", authentication=SCRAM), password="secret")
+    settings = await scene.settings()
+    assert settings.bootstrap_servers == (Address("scram.example", 9094),)
+    assert settings.brokers.sasl == Sasl("SCRAM-SHA-512", "kafka-features", "secret")
+    assert settings.brokers.tls == Tls(ca=CERTIFICATES.ca.strip())
+
+
+async def test_an_internal_listener_comes_before_others_unless_the_document_names_one() -> None:
+    listeners = listener("outside", 9095, "loadbalancer", authentication=TLS), listener("inside", authentication=TLS)
+    assert (await Scene(*listeners).settings()).bootstrap_servers[0].host == "inside.example"
+    assert (await Scene(*listeners, listener="outside").settings()).bootstrap_servers[0].host == "outside.example"
+
+
+async def test_a_certificate_for_the_controllers_is_used_for_them_alone() -> None:
+    scene = Scene(controllers={"clientSecretRef": {"name": "controllers"}})
+    certificate, key = CERTIFICATES.client("controllers")
+    scene.secret("controllers", {"tls.crt": certificate, "tls.key": key}, labels=LABELS)
+    settings = await scene.settings()
+    assert settings.controllers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=certificate, key=key)
+    assert settings.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
+
+
+async def test_without_a_bundle_all_certificates_of_the_cluster_ca_are_trusted_also_one_that_is_replaced() -> None:
+    scene = Scene()
+    scene.api.server.remove(scene.path(BUNDLE))
+    both = {"ca.crt": CERTIFICATES.ca, "ca-2026-01-01T00-00-00Z.crt": OTHER.ca, "ca.password": "secret"}
+    scene.secret(AUTHORITIES, both, owner=UID)
+    tls = (await scene.settings()).brokers.tls
+    assert tls is not None
+    assert tls.ca == f"{OTHER.ca.strip()}\n{CERTIFICATES.ca.strip()}"  # by the names of their keys
+
+
+@pytest.mark.parametrize("owner", ["", "uid-of-another"], ids=["nobody's", "of another Kafka"])
+async def test_certificates_of_a_secret_that_the_kafka_does_not_own_are_not_trusted(owner: str) -> None:
+    scene = Scene()
+    for name in (BUNDLE, AUTHORITIES):
+        scene.secret(name, {"cluster-ca.crt": CERTIFICATES.ca, "ca.crt": CERTIFICATES.ca}, owner=owner)
+    tls = (await scene.settings()).brokers.tls
+    assert tls is not None
+    assert tls.ca == OTHER.other_ca.strip()  # of the status
+
+
+async def test_a_listener_with_a_certificate_of_its_own_is_trusted_by_the_status() -> None:
+    own = {"brokerCertChainAndKey": {"secretName": "own", "certificate": "tls.crt", "key": "tls.key"}}
+    settings = await Scene(listener("tls", authentication=TLS, configuration=own)).settings()
+    assert settings.brokers.tls is not None
+    assert settings.brokers.tls.ca == OTHER.other_ca.strip()
+
+
+async def test_a_moved_address_or_a_new_certificate_authority_opens_the_connections_anew() -> None:
+    scene = Scene()
+    await scene.work()
+    await scene.work()
+    assert len(scene.opened) == 1
+    scene.shows({"tls": "moved.example:9094"})
+    assert (await scene.settings()).bootstrap_servers == (Address("moved.example", 9094),)
+    scene.secret(BUNDLE, {"cluster-ca.crt": OTHER.ca}, owner=UID)
+    tls = (await scene.settings()).brokers.tls
+    assert tls is not None
+    assert tls.ca == OTHER.ca.strip()
+    assert len(scene.opened) == 3
+
+
+async def test_a_paused_kafka_keeps_its_address_and_a_new_process_uses_the_service_of_an_internal_listener() -> None:
+    scene = Scene()
+    await scene.work()
+    scene.shows({})  # Strimzi removes the listeners from the status of a Kafka that is paused
+    await scene.work()
+    assert len(scene.opened) == 1
+    another = Scene()
+    another.shows({})
+    service = Address(f"my-cluster-kafka-bootstrap.{NAMESPACE}.svc", 9093)
+    assert (await another.settings()).bootstrap_servers == (service,)
+
+
+def without_kafka(scene: Scene) -> None:
+    scene.api.server.remove(KAFKA)
+
+
+def without_right(scene: Scene) -> None:
+    scene.api.server.forbidden.add("kafkas")
+
+
+def without_user(scene: Scene) -> None:
+    scene.api.server.remove(scene.path("kafka-features"))
+
+
+def without_label(scene: Scene) -> None:
+    scene.secret("kafka-features", {"user.crt": CERTIFICATE, "user.key": PRIVATE_KEY})
+
+
+def of_another_kind(scene: Scene) -> None:
+    scene.secret("kafka-features", {"token": "secret"}, labels=LABELS)
+
+
+def without_certificates(scene: Scene) -> None:
+    scene.api.server.remove(scene.path(BUNDLE))
+    scene.shows({})
+
+
+_LABEL = "the Secret of the KafkaUser kafka-features does not exist, or does not have the label"
+REFUSED: dict[str, tuple[Callable[[Scene], None], str]] = {
+    "no Kafka": (without_kafka, "no Kafka my-cluster (kafka.strimzi.io/v1) in the namespace kafka"),
+    "no right": (without_right, "not authorized to read the Kafka my-cluster; allow its ServiceAccount"),
+    "no user": (without_user, _LABEL),
+    "no label": (without_label, _LABEL),
+    "a Secret of another kind": (of_another_kind, "has neither user.crt with user.key nor password"),
+    "no certificates": (without_certificates, "no certificates of the listener tls"),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), REFUSED.values(), ids=REFUSED)
+async def test_what_is_missing_is_named(change: Callable[[Scene], None], says: str) -> None:
+    scene = Scene()
+    change(scene)
+    message = await scene.refusal()
+    assert says in message
+    assert "secret" not in message
+
+
+@pytest.mark.parametrize(
+    ("listeners", "strimzi", "says"),
+    [
+        ([listener("plain", tls=False)], {}, "no listener with TLS and the authentication tls of the KafkaUser"),
+        ([listener("scram", authentication=SCRAM)], {}, "its listeners are: scram (scram-sha-512)"),
+        ([listener("tls", authentication=TLS)], {"listener": "outside"}, "no listener outside and the authentication"),
+        (
+            [listener("outside", 9095, "nodeport", authentication=TLS)],
+            {},
+            "shows no address of its listener outside",
+        ),
+    ],
+    ids=["none with TLS", "another authentication", "not the one that is named", "external, without an address"],
+)
+async def test_a_listener_that_does_not_fit_is_named(
+    listeners: list[dict[str, Any]], strimzi: dict[str, Any], says: str
+) -> None:
+    scene = Scene(*listeners, **strimzi)
+    scene.shows({})
+    assert says in await scene.refusal()

@@ -149,6 +149,8 @@ async def test_deleting_a_resource_while_its_snapshot_is_recorded_leaves_no_lock
 async def test_a_recording_that_no_longer_continues_is_closed_so_that_it_can_be_read(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(whole(2), 2, ("kafka", "gone"))
+        (name,) = rig.names("recorder-kafka_gone")
+        assert name.startswith(f"{0:020}{files.OPEN}")  # readers do not look for such names
         rig.recorder.forgot(("kafka", "gone"))
         rig.seconds += recordings.CLOSE_AFTER
         await rig.look(whole(2), 2)

@@ -1,7 +1,7 @@
 """Parquet files of `metadata_records`: how rows are collected into row groups, written and read again.
 
-Called by `parts`, on one core or as a task of Spark, which sends it to the workers by value: it may import `stores`
-beside it, `kraftlog`, pyarrow and the standard library, and nothing else.
+Called on one core or as a task of Spark, which sends it to the workers by value: it may import `stores` beside it,
+`kraftlog`, pyarrow and the standard library, and nothing else.
 """
 
 from __future__ import annotations

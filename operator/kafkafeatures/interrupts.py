@@ -1,10 +1,11 @@
 """Handling of Ctrl-C: the program ends with exit code 130 and without a traceback, from its first line to its last.
 
-Called by `__main__.py`, and by commands that run an event loop (`raising`). It is imported before everything else, so
-it imports only modules that Python has loaded by then. While a program starts or ends there is nothing to clean up, and
-the process ends at once. While a command runs, Ctrl-C is KeyboardInterrupt, so that locks, folders and processes are
-released. A program that was started with SIGINT ignored, as in the background of a script, ignores it. What runs before
-the first line of this program (Python's `site`, the script that pip installs) is not covered.
+Called by `__main__.py`, by `cli/shell/main.py` around each command, and by commands that run an event loop. It is
+imported before everything else, so it imports only modules that Python has loaded by then. While a program starts or
+ends there is nothing to clean up, and the process ends at once. While a command runs, Ctrl-C is KeyboardInterrupt, so
+that locks, folders and processes are released. A program that was started with SIGINT ignored, as in the background of
+a script, ignores it. What runs before the first line of this program (Python's `site`, the script that pip installs) is
+not covered.
 """
 
 from __future__ import annotations

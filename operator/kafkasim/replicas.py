@@ -1,7 +1,7 @@
 """Makes the records about topics and partitions: when a broker leaves, returns or has caught up, and for reassignments.
 
-Called by `brokers`, which decides when, and by `world` for actions of people. The functions return records; they write
-nothing, and do not depend on time.
+Called by the modules of the simulator that decide when, such as `brokers`, and by `world` for actions of people. The
+functions return records; they write nothing, and do not depend on time.
 
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` and `PartitionChangeBuilder`: a broker in controlled
 shutdown, or fenced, is removed from every ISR, whatever min.insync.replicas is. The last broker of an ISR stays in it,

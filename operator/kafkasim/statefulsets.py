@@ -1,6 +1,6 @@
 """Plans of StatefulSets around a simulated cluster: nodes by ordinal, addresses, images, budgets, delays.
 
-Called by `pods`, which runs them, and by tests and the walkthrough, which plan a world and its pods together.
+Called by `pods`, which runs them, and by tests and the demo, which plan a world and its pods together.
 
 An image is a name and a tag. The tag is a Kafka release; with any other tag the process ends soon after each start. If
 the tag ends in "-leaky" ("4.2.0-leaky"), the process ends after a longer while; if it ends in "-empty", the process

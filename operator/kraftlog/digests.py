@@ -1,7 +1,8 @@
 """Digests of secrets, which can be compared for equality and reveal nothing else.
 
-Called by `configs`. The key is random for each process, so that nobody can compare guesses with a digest that left the
-process. A digest of another process, for example in a pickled image, equals none of ours.
+Called by `configs`, and by the comparison of ZooKeeper with the log. The key is random for each process, so that nobody
+can compare guesses with a digest that left the process. A digest of another process, for example in a pickled image,
+equals none of ours.
 """
 
 from __future__ import annotations

@@ -81,6 +81,7 @@ class Table:
 
     @property
     def weight(self) -> int:
+        """Bytes of the columns."""
         return sum(len(chunk.topic) for chunk in self.chunks) * (_INT32 * _NUMBERS + (_INT32 + 1) * self.width)
 
     def view(self) -> list[Columns]:
@@ -178,6 +179,7 @@ class Index:
 
     @property
     def weight(self) -> int:
+        """Bytes of the keys and their locations."""
         return _KEY * (len(self._keys) + sum(len(keys) for keys, _ in self._fresh)) + _RECENT * self._recent_count
 
     def get(self, key: int) -> int:

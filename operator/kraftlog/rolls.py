@@ -5,6 +5,8 @@
 `RollReader` takes bytes: of the log from its beginning, or of a snapshot and the log after it. `RollRecords` takes
 decoded records. Each result has the offset of the record that proves it. The module reads no files.
 
+A strip is the history of one partition that lacked in-sync replicas or a leader (`kraftlog/strips.py`).
+
 The phases of a broker's restart: controlled shutdown (or only fencing), registration of the new process, unfencing, and
 in sync: it is in the ISR of every partition that it hosts, except those in which it was not in sync before. Of a
 controller's restart the log only has the registration of the new process.
@@ -71,8 +73,8 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class RollHistory:
-    """The result: absences of nodes, and strips of partitions (`strips`). known_from: end of the snapshot that the
-    reader began with; None if it began with the log.
+    """The result: absences of nodes, and strips of the partitions that suffered. known_from: end of the snapshot that
+    the reader began with; None if it began with the log.
 
     end: the last record. absences: in the order in which they began. strips: the worst ones, worst first. affected:
     number of partitions with a strip; without_leader, below_minimum: number of those that were. partitions: their

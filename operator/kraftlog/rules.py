@@ -1,8 +1,8 @@
 """Rules that apply records to the state behind an image: a table from record type to function.
 
-Called by `image_builder` with decoded records in the order in which they take effect. If a record contradicts the state
-(such as a change for another broker epoch, which Kafka's ClusterDelta refuses), the rule raises ContradictionError and
-changes nothing.
+`image_builder` applies them to decoded records in the order in which these take effect. If a record contradicts the
+state (such as a change for another broker epoch, which Kafka's ClusterDelta refuses), the rule raises
+ContradictionError and changes nothing.
 """
 
 from __future__ import annotations

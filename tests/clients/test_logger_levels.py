@@ -279,9 +279,9 @@ def test_the_current_level_of_a_switched_log_tells_whether_it_is_set_restored_or
 
 
 def test_a_level_that_cannot_be_set_again_is_not_changed() -> None:
-    assert refusal("DEBUG", {1: "WARN"}, [], is_for_all=False) == ""
-    assert "OFF, which cannot be set again" in refusal("DEBUG", {1: "OFF"}, [], is_for_all=False)
-    assert not is_as_verbose("OFF", "INFO")
+    assert refusal("DEBUG", {1: "WARN"}, refusing=[], is_for_all=False) == ""
+    assert not is_as_verbose("OFF", "INFO")  # so it would have to be changed
+    assert "OFF, which cannot be set again" in refusal("DEBUG", {1: "OFF"}, refusing=[], is_for_all=False)
 
 
 def test_five_thousand_requests_per_second_are_logged_in_half_a_terabyte_or_more_per_day() -> None:

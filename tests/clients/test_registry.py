@@ -102,4 +102,6 @@ def test_a_restart_after_the_last_known_registration_is_no_contradiction() -> No
     history = History({1: (Process(START, END - 30), Process(END - 29, END))})
     registry = BrokerRegistry(frozenset((1,)), processes={1: RegisteredProcess(START * MINUTE, START * MINUTE)})
     assert check(registry, list(history.scrapes([END - 30, END - 28, END]))).verdict is READY
+    # Its clock may be an hour behind: 29 minutes after its start nothing before the scrape is covered. That is a gap,
+    # and no contradiction.
     assert gaps(check(registry, list(history.scrapes([END]))))[1] == [(GapCause.BEFORE_START, BEGIN, END)]

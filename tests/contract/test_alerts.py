@@ -87,7 +87,7 @@ def test_no_alert_fires_while_each_reconciliation_records_the_log_however_rare_t
 @pytest.mark.parametrize(
     ("every", "latest"), [(1, 2 * HOUR + 2), (3 * HOUR, 4 * HOUR + 2)], ids=["each minute", "each three hours"]
 )
-def test_an_alert_fires_an_hour_after_the_first_reconciliation_that_did_not_record_the_log(
+def test_an_alert_fires_after_an_hour_in_which_reconciliations_are_an_hour_younger_than_the_recorded_log(
     every: int, latest: int
 ) -> None:
     """Only the reconciliation of minute 0 records the log, as if the document became invalid then.

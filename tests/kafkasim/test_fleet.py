@@ -247,7 +247,7 @@ def test_a_fleet_without_thinning_has_a_no_op_every_half_second(tmp_path: Path) 
     assert max(later - earlier for earlier, later in pairwise(times)) == 500
 
 
-def test_every_node_of_a_fleet_has_meta_properties_with_its_id_and_cluster() -> None:
+def test_every_node_of_a_fleet_has_files_with_its_id_cluster_and_voters() -> None:
     for cluster in CLUSTERS:
         for folder in node_folders(cluster):
             lines = (folder.parent / "meta.properties").read_text().splitlines()

@@ -16,6 +16,10 @@ BROKER = Role.BROKER
 TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2), TopicPlan("stock", ((3, 1),)))
 CLUSTER = replace(plan(), topics=TOPICS, min_insync_replicas=2)
 KEY = "min.insync.replicas"
+TOPIC_CONFIGS, BROKER_CONFIGS = 2, 4
+"""Types of resources in DescribeConfigs."""
+OF_TOPIC, OF_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5
+"""Sources of a value in DescribeConfigs."""
 
 
 def configs_of(kind: int, *names: str) -> Any:
@@ -74,7 +78,7 @@ async def test_a_topic_without_describe_is_left_out_of_answers_but_not_of_log_di
         assert [one.name for one in disk.topics] == ["orders", "stock"]
         (other,) = (await ask(server, BROKER, 2, 4, kio(35, 4).DescribeLogDirsRequest(topics=None))).results
         assert [one.name for one in other.topics] == ["orders"]
-        (refused,) = (await ask(server, BROKER, 1, 4, configs_of(2, "stock"))).results
+        (refused,) = (await ask(server, BROKER, 1, 4, configs_of(TOPIC_CONFIGS, "stock"))).results
         assert refused.error_code.value == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -86,18 +90,19 @@ async def test_min_insync_replicas_comes_from_topic_then_broker_then_default_con
             (config,) = result.configs
             return config.value, [(one.source, one.value) for one in config.synonyms]
 
-        assert await layers(2, "orders") == ("2", [(1, "2"), (4, "2"), (5, "1")])
-        assert await layers(4, "1") == ("2", [(4, "2"), (5, "1")])
+        assert await layers(TOPIC_CONFIGS, "orders") == ("2", [(OF_TOPIC, "2"), (STATIC, "2"), (DEFAULT, "1")])
+        assert await layers(BROKER_CONFIGS, "1") == ("2", [(STATIC, "2"), (DEFAULT, "1")])
         await server.act(lambda world: world.configure(3))
         await server.act(lambda world: world.configure(1, broker_id=1))
         await server.until(lambda world: world.log.high_watermark == world.log.end_offset)
-        assert await layers(4, "1") == ("1", [(2, "1"), (3, "3"), (4, "2"), (5, "1")])
-        assert await layers(2, "stock") == ("1", [(2, "1"), (3, "3"), (4, "2"), (5, "1")])
+        of_broker = ("1", [(OF_BROKER, "1"), (DYNAMIC_DEFAULT, "3"), (STATIC, "2"), (DEFAULT, "1")])
+        assert await layers(BROKER_CONFIGS, "1") == of_broker
+        assert await layers(TOPIC_CONFIGS, "stock") == of_broker
 
 
 async def test_a_broker_does_not_report_the_configuration_of_another_broker() -> None:
     async with served(CLUSTER) as server:
-        (result,) = (await ask(server, BROKER, 1, 4, configs_of(4, "2"))).results
+        (result,) = (await ask(server, BROKER, 1, 4, configs_of(BROKER_CONFIGS, "2"))).results
         assert result.error_code.value == ErrorCode.INVALID_REQUEST
 
 

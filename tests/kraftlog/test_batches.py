@@ -267,7 +267,7 @@ def test_a_batch_above_the_maximum_size_is_damage_and_not_held_in_memory() -> No
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.UNASSIGNED_7])
-def test_a_section_that_its_codec_cannot_read_is_reported_and_the_batch_kept(codec: Codec) -> None:
+def test_a_section_of_an_unsupported_codec_is_reported_and_the_batch_kept_and_none_is_written(codec: Codec) -> None:
     (plain,) = batches(THREE[1])
     section = bytes(plain.data[HEADER_SIZE:])
     compressed = _with_section(section, codec)

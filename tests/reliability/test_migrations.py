@@ -55,6 +55,7 @@ def history_with(kind: type[Any], desired: str, also: Callable[[History], bool] 
 
 
 def finalized() -> History:
+    """A history at whose end the migration is finalized: a controller without the flag has ended it (`Over`)."""
     return history_with(Over, "Finalized")
 
 
@@ -63,6 +64,7 @@ def finalized_with_topics() -> History:
 
 
 def returned() -> History:
+    """A history at whose end the migration is rolled back: ZooKeeper is what counts again (`Released`)."""
     return history_with(Released, "RolledBack")
 
 
@@ -85,6 +87,7 @@ def test_the_rules_of_migrations_import_no_module_of_the_operator() -> None:
 @pytest.mark.parametrize("history", [finalized, returned])
 def test_an_untouched_record_of_a_migration_breaks_no_promise(history: Callable[[], History]) -> None:
     facts = MigrationFacts(history())
+    # Restarts, and readings of the cluster right before each of them: else the rules would have nothing to check.
     assert len({step.node for step in facts.steps(RESTART)}) >= 3
     assert all(step.looks for step in facts.steps(RESTART))
     assert violations(history()) == []

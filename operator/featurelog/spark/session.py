@@ -1,6 +1,6 @@
 """Starts a Spark session, with defaults that are safe on any machine.
 
-Called by `pipeline run`, only if there is something to read: a session takes seconds and half a gigabyte.
+`pipeline run` starts a session only if there is something to read: it takes seconds and half a gigabyte.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ later run continues from there. So its tables are those that a walk over the who
 offset has changed: `OutdatedError` says what has, and then everything is read again. The offset is the end of a
 snapshot, because the log is divided there anyway.
 
-Called by `tables_of`. The states are pickled. Reading them makes nothing but values of the types of the log and of the
-tables (`_Reader`).
+Called by `tables_of` and the modules that walk over the log. The states are pickled. Reading them makes nothing but
+values of the types of the log and of the tables (`_Reader`).
 """
 
 from __future__ import annotations

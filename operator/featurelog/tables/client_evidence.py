@@ -55,8 +55,9 @@ class ClientJudging:
 @dataclass(frozen=True, slots=True)
 class ClusterClients:
     """Evidence and verdicts of a cluster. checks: by release, in the order of the parameters.
-    doubts: (kind, text) of facts that prevent the verdict `ready`. latest: window up to the latest evidence; its uses
-    are those of the senders. all_refuse: all registered brokers refuse removed versions.
+    doubts: (kind, text) of facts that prevent the verdict `ready`. latest: window up to the latest evidence, which may
+    end later than `window`. uses: what request logs show in `latest`, with the sender of each use. all_refuse: all
+    registered brokers refuse removed versions.
     """
 
     window: EvidenceWindow

@@ -46,8 +46,8 @@ class JudgedRow(NamedTuple):
 
 def findings(log: Merged) -> Iterator[JudgedRow]:
     """Findings in snapshots, then those in the log, in order. Not complete for a snapshot, or a log, that is too large
-    for a `Judge`: then `rolls` are not known either, and say so. Reads the files once more. Of a log with a checkpoint,
-    only findings behind it.
+    for a `Judge`: then the table `rolls` is incomplete too, and has a note. Reads the files once more. If an earlier
+    run saved its state (`checkpoint.py`; that is no snapshot of Kafka), only findings behind the offset of that state.
     """
     states: dict[int, Judge] = {}
     for snapshot in log.new_snapshots:

@@ -63,7 +63,8 @@ class Merged:
 
     scans: of all files, those that were left out among them. pieces, snapshots: in the order of offsets.
     held_until: by folder, the offset below which its copy agrees with the merged log.
-    recorder: has the checkpoint from which this log continues, and records the next one.
+    recorder: has the checkpoint from which this log continues (what an earlier run saved: no snapshot of Kafka), and
+        records the next one.
     """
 
     scans: list[Scan]

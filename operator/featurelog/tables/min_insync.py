@@ -1,8 +1,8 @@
 """Judges whether `eligible.leader.replicas.version` can be raised, by the `min.insync.replicas` in dynamic broker
 configs.
 
-Called by `walk`, which reads the configs, and by `upgrade_readiness`, which applies the operator's rule
-(`core/levels/min_insync.py`). A log does not have the values in properties files: where they matter, the result is
+Called by `walk` and `snapshot_state`, which read the configs, and by `upgrade_readiness`, which applies the operator's
+rule (`core/levels/min_insync.py`). A log does not have the values in properties files: where they matter, the result is
 unknown.
 """
 

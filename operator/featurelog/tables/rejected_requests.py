@@ -1,7 +1,8 @@
 """The table `rejected_requests`: requests that brokers of Kafka 4.x refused, and clients that may have sent them.
 
 The pipeline keeps the refused connections of each broker (`REFUSED`), as several lines and logs may name
-one connection. `core/clients/rejections.py` counts them and looks for the clients.
+one connection: `clients/reading.py` makes these rows by `latest` and `refused_rows`. `client_tables` makes the table of
+them by `table`. `core/clients/rejections.py` counts the requests and looks for the clients.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ _CLIENT = pa.struct(
 )
 TABLE = Table(
     "rejected_requests",
-    "A row for each broker, address, API and version of requests that the broker refused, by its server log. No row "
-    "proves nothing: a client that asks for the versions of the broker first stops by itself.",
+    "A row for each broker, address, API and version of requests that the broker refused, by its server log. "
+    "That a row is absent proves nothing: a client that begins with ApiVersions sees that the broker lacks its "
+    "version, and gives up without a refused request.",
     ("cluster", "cluster_id", "broker_id", "address", "api", "version"),
     (
         *WHERE,

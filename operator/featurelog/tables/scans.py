@@ -1,7 +1,7 @@
 """Scans a file for `merging` and the tables: its offsets with leader epochs, records about nodes and levels, and
 damage.
 
-Called by `merging`, once per file. Records of partitions never become Python objects here: only some columns of a
+`merging` calls `scan` once per file. Records of partitions never become Python objects here: only some columns of a
 million rows are read, and the rows that are kept stay in Arrow.
 """
 

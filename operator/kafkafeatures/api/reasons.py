@@ -170,7 +170,7 @@ class Reason(StrEnum):
     UNKNOWN_FEATURE = "UnknownFeature", _STALLED, ACTION, "no node supports a feature of that name"
     UNSUPPORTED_LEVEL = (
         "UnsupportedLevel", _STALLED, ACTION,
-        "no node supports the level, or the Kafka release that does no longer supports a finalized level",
+        "no node supports the level, or the Kafka release that supports it has dropped a level that is finalized",
     )
     GHOST_REGISTRATION = (
         "GhostRegistration", _STALLED, ACTION,

@@ -1,7 +1,7 @@
 """Records: frozen Structs that are read from JSON leniently and written back whole.
 
-Used by `api/status.py`. The types of the fields define what is read. A field that another release of the operator added
-is kept in `unknown` and written back; a known field with the wrong shape makes the record unreadable.
+The types of the fields define what is read. A field that another release of the operator added is kept in `unknown` and
+written back; a known field with the wrong shape makes the record unreadable.
 """
 
 from __future__ import annotations

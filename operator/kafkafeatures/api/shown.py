@@ -1,8 +1,8 @@
 """Reading of records for display: everything that is written in a status, even by another release, by hand, or damaged.
 
-Used by commands that show a status. Decisions read records by `api/records.py`, which leaves out what does not have the
-right shape. Here as much as possible is shown: a required text that is missing is empty, a number that is not one is
-left out, and any text is shown even where a moment or a known word should be.
+Used by commands and pages that show a status. Decisions read records by `api/records.py`, which leaves out what does
+not have the right shape. Here as much as possible is shown: a required text that is missing is empty, a number that is
+not one is left out, and any text is shown even where a moment or a known word should be.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Types of the texts in a document: names, releases, consents, durations, each with its limits and its pattern.
 
-Used by `api/spec.py` as types of fields, by which `api/schema.py` checks a document. The patterns are the same as in
-`crds/`.
+They are types of fields of a document (`api/spec.py`), by which `api/schema.py` checks it. The patterns are the same as
+in `crds/`.
 """
 
 import re

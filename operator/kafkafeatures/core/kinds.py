@@ -1,7 +1,7 @@
 """Registry of the kinds of steps and of stages: the only place where a new kind is added.
 
-Pure. Called by `reconcile/evaluate.py` to request readings, make proposals and judge all stages; and wherever an intent
-or an entry of the history is read, whose fields depend on its kind. The packages of the kinds (`core/levels/`,
+Pure. Called by the modules of `reconcile/` to request readings, make proposals and judge all stages; and wherever an
+intent or an entry of the history is read, whose fields depend on its kind. The packages of the kinds (`core/levels/`,
 `core/roll/`, `core/migration/`, `core/ibp/`) use the common engine (`core/engine/`), which knows none of them.
 """
 

@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 class OperatorContext(Struct, frozen=True):
     """Injected context. operator: identity for writes and Events. effects: called right before a step is sent. policy:
-    allowed addresses. open_evidence: opens a source of evidence about clients. open_ensemble: None if nobody can.
+    allowed addresses. open_evidence, open_ensemble: open a source of evidence about clients, and a ZooKeeper ensemble.
     """
 
     environment: Environment

@@ -1,6 +1,6 @@
 """The work queue: one task for each key, so that no two reconciliations of a key run at once.
 
-Called by `app.py`; it knows nothing of Kafka or Kubernetes.
+Called by `app.py` and `resources.py`; it knows nothing of Kafka or Kubernetes.
 
 - A key is reconciled after a wake-up or at the end of its pause, whichever is first; several wake-ups count as one.
 - `work` returns the pause in seconds. None removes the key, unless it was woken meanwhile.

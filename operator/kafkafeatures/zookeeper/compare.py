@@ -1,6 +1,6 @@
 """Comparison of ZooKeeper with the metadata log during a dual write: whether both have the same metadata.
 
-Called by `migration compare`, and before a migration closes a way back. A change takes a moment from the log to
+Used by `migration compare`, and before a migration closes a way back. A change takes a moment from the log to
 ZooKeeper, so a difference in one reading proves nothing. Znodes that differ are read again, once `/migration` shows
 that ZooKeeper has everything up to the offset at which the log was read; in at most three rounds. If the log has
 changed for such a znode by then, the result is unknown. A difference that remains is a write to ZooKeeper that was lost

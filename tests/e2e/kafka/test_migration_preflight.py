@@ -156,7 +156,8 @@ async def test_the_preflight_names_each_real_broker_with_its_wrong_settings_befo
     assert messages(found) == [
         f"broker 1 has {IBP} 3.7-IV1, and other brokers have 3.9-IV0",
         f"broker {GENERATED} does not set {IBP}; it follows the binary, and is 3.9-IV0 now",
-        f"broker {GENERATED} has a generated id: broker.id is not set, and with the flag it does not start",
+        f"broker {GENERATED} has a generated id: broker.id is not set, and with "
+        "zookeeper.metadata.migration.enable it does not start",
         f"broker 1 has several log dirs, which need {IBP} 3.7-IV2 or higher",
     ]
 

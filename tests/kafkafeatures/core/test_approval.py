@@ -142,8 +142,11 @@ def test_a_plan_hash_written_into_the_status_by_hand_is_ignored() -> None:
 
 
 def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
-    wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
-    approved = propose(wanted, world(), Memory()).plan
+    """The approved plan was carried out in part (`change_count` 1), and undone. The present plan has the same changes
+    and another hash; so has the plan that is left once a person has made the first of them.
+    """
+    wanted = DesiredState(levels={}, bundle={"metadata.version": 30, "share.version": 1})
+    approved = propose(wanted, world(), Memory(change_count=0)).plan
     present = propose(wanted, world(), Memory(change_count=1)).plan
     later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(present))).plan
     assert all_in(later) == pending_in(later) == (change("share.version 0->1"),)

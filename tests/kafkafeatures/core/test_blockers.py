@@ -117,18 +117,22 @@ def test_nodes_that_differ_in_one_feature_are_separate_groups_that_list_all_thei
     ]  # fmt: skip
 
 
-def test_a_level_above_every_range_is_one_blocker_with_the_highest_supported_level() -> None:
+UNSUPPORTED = "no node supports metadata.version 99; the highest level that any node supports is 27 (4.1-IV1)"
+
+
+def test_a_level_above_every_range_is_one_blocker_for_all_nodes_beside_that_of_a_ghost() -> None:
     ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
-    nowhere, gone = blockers_of(node(1), ghost, level=99)
-    assert nowhere.message == (
-        "no node supports metadata.version 99; the highest level that any node supports is 27 (4.1-IV1)"
-    )
-    assert nowhere.remedy == "choose a level that every node supports, or upgrade Kafka on all nodes"
-    assert nowhere.nodes == ()
+    unsupported, gone = blockers_of(node(1), node(2), ghost, level=99)
+    assert unsupported.message == UNSUPPORTED
+    assert unsupported.remedy == "choose a level that every node supports, or upgrade Kafka on all nodes"
+    assert unsupported.nodes == ()
     assert gone.kind is BlockerKind.GHOST_REGISTRATION
+
+
+def test_a_level_above_every_range_stalls_the_resource_with_the_highest_supported_level() -> None:
     decision = decide(DesiredState({"metadata.version": 99}), observation(), verdict=DryRunAccepted())
     assert isinstance(decision, Stalled)
-    assert (decision.reason, decision.message) == (Reason.UNSUPPORTED_LEVEL, nowhere.message)
+    assert (decision.reason, decision.message) == (Reason.UNSUPPORTED_LEVEL, UNSUPPORTED)
 
 
 def test_a_level_below_every_range_is_a_blocker_with_the_lowest_supported_level() -> None:

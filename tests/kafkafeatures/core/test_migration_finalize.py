@@ -141,7 +141,7 @@ def test_a_consent_to_finalize_that_an_earlier_plan_has_used_does_not_begin_to_f
     assert_blocked_by_lost_flag(look, 3001)
 
 
-def test_finalizing_continues_with_its_consent_and_stops_after_the_consent_was_removed() -> None:
+def test_finalizing_continues_with_its_consent_and_stops_without_it_or_if_dual_write_is_desired_again() -> None:
     first = approved(cluster(P.DUAL_WRITE))
     assert restarted(first) == 3001
     status = status_after_decision(first)

@@ -281,7 +281,8 @@ def test_an_unknown_feature_at_level_0_stalls_and_a_known_one_at_level_0_is_done
 def test_an_accepted_dry_run_does_not_remove_the_blocker_of_a_node_that_contradicts_its_registration() -> None:
     """The controller's dry run judges by the registration, but the process that answers may be of an older Kafka."""
     older = node(2, said=answer({**EVERY, "metadata.version": (7, 25)}), written=EVERY)
-    decision = deciding(DesiredState({"metadata.version": 27}), observation(node(3001), node(1), older))
+    observed = observation(node(3001), node(1), older)
+    decision = deciding(DesiredState({"metadata.version": 27}), observed, verdict=DryRunAccepted())
     assert BlockerKind.NODE_UNKNOWN in kinds(decision)
 
 

@@ -62,7 +62,7 @@ def test_a_lagging_broker_on_the_current_revision_is_reported_with_partitions_si
     assert [node.id for node in blocker.nodes] == [5]
 
 
-def test_the_status_keeps_since_when_a_broker_has_lagged_as_long_as_it_lags() -> None:
+def test_the_time_since_which_a_broker_lags_is_kept_until_it_is_in_sync() -> None:
     observation = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=BEHIND)
     first = rolled(observation)
     assert first.decision is not None

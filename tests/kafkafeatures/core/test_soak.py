@@ -240,6 +240,9 @@ def test_an_incarnation_that_is_unknown_for_a_while_does_not_start_the_soak_agai
     unread = soaking(observation_with({1: ""}), before=soaking(), after=SOON)
     assert holding(soaking(before=unread, after=2 * SOON)).started_at == stamp(NOW)
     assert holding(soaking(observation_with({1: "b"}), before=unread, after=2 * SOON)).anew == "broker 1 was restarted"
+
+
+def test_a_soak_that_began_without_the_incarnation_of_a_node_starts_again_once_it_is_known() -> None:
     unknown = soaking(observation_with({1: ""}))
     assert holding(soaking(before=unknown, after=SOON)).anew == "the registration of broker 1 was not known"
 

@@ -107,7 +107,7 @@ async def test_a_slow_reply_loses_its_memory_to_a_cluster_that_needs_it(quorum: 
         assert MIB < share.held < memory.held < 19 * MIB
 
 
-async def test_decoding_a_large_snapshot_part_yields_to_other_tasks(quorum: Quorum) -> None:
+async def test_decoding_large_snapshots_yields_to_other_tasks() -> None:
     memory = MemoryBudget(MemoryLimits())
     logs = []
     for _ in range(3):

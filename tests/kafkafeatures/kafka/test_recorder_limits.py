@@ -23,6 +23,12 @@ def large(start: int, count: int, size: int) -> bytes:
     return b"".join(batch(start + one, broker(1, 1, rack="r" * size), epoch=9) for one in range(count))
 
 
+def contradicting(epoch: int) -> Leader:
+    """Leader of a log of four records, which contradicts one of any other epoch."""
+    data = b"".join(batch(offset, no_op(), epoch=epoch) for offset in range(4))
+    return Leader(start=0, data=data, high_watermark=4, snapshots={}, epochs=(epoch,))
+
+
 async def test_a_resource_at_its_limit_loses_its_oldest_segments_once_a_snapshot_lies_behind_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,14 +101,25 @@ async def test_a_cluster_that_keeps_contradicting_itself_is_no_longer_recorded(
         first = whole(4)
         await rig.look(first, 4)
         for number in range(2 * recordings.MAX_RECORDINGS):
-            epoch = 10 + number
-            data = b"".join(batch(one, no_op(), epoch=epoch) for one in range(4))
-            await rig.look(Leader(start=0, data=data, high_watermark=4, snapshots={}, epochs=(epoch,)), 4)
+            await rig.look(contradicting(10 + number), 4)
     assert rig.log() == first.data
     assert len(rig.found("recorder-kafka_orders*")) == recordings.MAX_RECORDINGS
     assert rig.heard.gaps == recordings.MAX_RECORDINGS - 1
     assert rig.heard.failures == ["limit"] * (recordings.MAX_RECORDINGS + 1)
     assert caplog.text.count("contradicted what was recorded 8 times") == 1
+
+
+async def test_a_new_recording_of_a_contradicting_log_removes_one_of_another_cluster_id(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        for number in range(5):
+            await rig.look(contradicting(10 + number), 4)
+        for number in range(3):
+            await rig.look(contradicting(10 + number), 4, cluster_id="other")
+        assert len(rig.found("recorder-kafka_orders*")) == recordings.MAX_RECORDINGS
+        await rig.look(contradicting(20), 4)  # the oldest recording of all has the same cluster id
+    names = [path.name for path in sorted((tmp_path / ID).iterdir())]
+    assert names == ["recorder-kafka_orders", *(f"recorder-kafka_orders_{number}" for number in range(1, 6))]
+    assert len(rig.found("recorder-kafka_orders*")) == recordings.MAX_RECORDINGS
 
 
 async def test_recordings_begin_anew_after_their_files_were_removed(tmp_path: Path) -> None:
@@ -132,6 +149,8 @@ async def test_deleting_a_resource_while_its_snapshot_is_recorded_leaves_no_lock
 async def test_a_recording_that_no_longer_continues_is_closed_so_that_it_can_be_read(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(whole(2), 2, ("kafka", "gone"))
+        (name,) = rig.names("recorder-kafka_gone")
+        assert name.startswith(f"{0:020}{files.OPEN}")  # readers do not look for such names
         rig.recorder.forgot(("kafka", "gone"))
         rig.seconds += recordings.CLOSE_AFTER
         await rig.look(whole(2), 2)

@@ -151,6 +151,10 @@ def test_another_cluster_at_the_same_address_settles_no_intent() -> None:
     assert "history" not in store.status
 
 
+AFTER_FORWARDING = 360
+"""Seconds after which no broker forwards a change any longer: it does so for at most five minutes."""
+
+
 def sent_through_a_broker() -> tuple[Cluster, Store, ReconcileContext]:
     """Set up a process that sent a change through a broker and got no answer."""
     cluster, store = lost_through_a_broker()
@@ -166,7 +170,7 @@ def test_a_change_sent_through_a_broker_is_waited_for_as_long_as_the_broker_may_
     assert isinstance(last.decision, Wait)
     assert "5 minutes" in last.decision.message
     assert len(cluster.sent) == 1
-    asyncio.run(cluster.sleep(360))
+    asyncio.run(cluster.sleep(AFTER_FORWARDING))
     asyncio.run(reconcile_once(context))
     assert len(cluster.sent) == 2
 
@@ -176,7 +180,7 @@ def test_a_change_sent_through_a_broker_is_waited_for_even_after_a_foreign_chang
     assert cluster.move("metadata.version", 25)
     assert isinstance(asyncio.run(reconcile_once(context)).decision, Wait)
     assert len(cluster.sent) == 1
-    asyncio.run(cluster.sleep(360))
+    asyncio.run(cluster.sleep(AFTER_FORWARDING))
     asyncio.run(reconcile_once(context))
     assert [entry["result"] for entry in store.status["history"]] == ["Superseded"]
 

@@ -1,7 +1,7 @@
 """Flags that name documents, their state files and secrets: reads what they name, and turns whatever is wrong into
 errors.
 
-Shared by `plan`, `apply` and `upgrade`.
+Shared by `plan`, `apply`, `upgrade` and the commands of `migration`.
 """
 
 from __future__ import annotations

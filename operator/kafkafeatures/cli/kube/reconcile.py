@@ -1,7 +1,8 @@
 """`kafkafeatures reconcile NAME`: requests a reconciliation now, waits for it, and prints the result.
 
 Writes the annotation kafkafeatures.dev/reconcile-requested-at, whose value the operator copies into
-`status.lastHandledReconcileAt` once it has read the cluster. A suspended resource is read too, and stays suspended.
+`status.lastHandledReconcileAt` once a reconciliation has ended, also one that could not read the cluster. A suspended
+resource is read too, and stays suspended.
 """
 
 from __future__ import annotations

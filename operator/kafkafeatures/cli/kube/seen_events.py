@@ -1,6 +1,7 @@
 """Events about a resource from the API server, with their texts and the machine-readable facts in an annotation.
 
-An Event without facts comes from an older release or another tool; only its text is shown. Pure; used by `report`.
+An Event without facts comes from an older release or another tool; only its text is shown. Pure; used by `report` and
+its pages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The gates between a plan and its next step, in order: the first closed gate decides.
 
 Pure. A gate is a function that returns None if it is open, else the decision that holds the next step back. Called by
-`core/engine/decide.py` for stages of all kinds; no kind has an order of its own. A closed gate stops new steps only: a
-step that is in flight is followed to its end. Gates that hold back the next step are open while no stage has one.
+`core/engine/decide.py` for stages of all kinds: no kind has an order of its own. `reconcile/last_second.py` checks the
+owner again. A closed gate stops new steps only: a step that is in flight is followed to its end. Gates that hold back
+the next step are open while no stage has one.
 """
 
 from __future__ import annotations

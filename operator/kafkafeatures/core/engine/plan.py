@@ -1,6 +1,6 @@
 """The plan: a tuple of stages, and the hash by which it is approved.
 
-Pure. Called by `core/kinds.py` with the proposals of all kinds of stages. Each kind defines what its stages consist of
+Pure. `core/kinds.py` makes a plan of the proposals of all kinds of stages. Each kind defines what its stages consist of
 and what remains of them (`core/engine/stage.py`); a kind may have several stages. A person approves stages, not single
 nodes or requests: the plan stays the same when a node is added or done. Another image or level makes it another plan.
 """

@@ -1,7 +1,7 @@
 """Members of the cluster, and the state of each node in it.
 
-Pure. Called by `core/facts/observe.py` with the readings. If a state is not certain, the one that promises least is
-used.
+Pure. Called by `core/facts/observe.py` with the readings; `by_id` also by modules of `core/levels/` and `core/roll/`.
+If a state is not certain, the one that promises least is used.
 
 State of a node in the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
 

@@ -1,7 +1,7 @@
 """Sets of node ids as text in a status: "1-3, 7". A thousand consecutive brokers are one run, never a list.
 
-Pure. Called by `core/levels/behind.py` and by modules of `core/roll`. A status may have been edited: text that is no
-run of ids is ignored, and runs are never expanded, so that "1-999999999" costs nothing.
+Pure. A status may have been edited: text that is no run of ids is ignored, and runs are never expanded, so that
+"1-999999999" costs nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Source from which the partitions of a cluster can be read: that of its present controller, which changes during a
 migration from ZooKeeper.
 
-Pure. Called by `kafka/partitions/partitions.py` once ZooKeeper, nodes and metadata log were read, and by
-`reconcile/look.py` after the partitions were read. Two mistakes must never happen: to treat a log that has no
-partitions yet as a cluster without partitions, and to treat a broker in ZooKeeper mode as one that follows the log.
+Pure. Called by `kafka/partitions/` once ZooKeeper, nodes and metadata log were read, and by `reconcile/look.py` after
+the partitions were read. Two mistakes must never happen: to treat a log that has no partitions yet as a cluster without
+partitions, and to treat a broker in ZooKeeper mode as one that follows the log.
 
     migration state     znode `/controller` names     partitions are read from
 

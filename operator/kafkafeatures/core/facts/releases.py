@@ -1,9 +1,8 @@
 """Table of the levels that Kafka has shipped: their names, the levels that belong to a release, dependencies, and how
 far they can be downgraded. A new release is a new row.
 
-Used by reports (which show names of levels), by documents (names and `releaseVersion`) and by the checks. A level or
-name that is missing here is no error of the cluster: vendors have their own levels, and a newer Kafka has levels that
-this version does not know. Documents may always give numbers; nothing is promised about an unknown level.
+A level or name that is missing here is no error of the cluster: vendors have their own levels, and a newer Kafka has
+levels that this version does not know. Documents may always give numbers; nothing is promised about an unknown level.
 
 Source: `MetadataVersion.java` of Kafka 3.9 to 4.4 (names, `didMetadataChange`), `Feature.java` and the enums of the
 features (`bootstrapMetadataVersion`, `dependencies`); the tests compare them with Kafka's own tool.

@@ -1,9 +1,9 @@
 """Judgement of which brokers may restart now without making a partition unavailable, and which partitions forbid it.
 
-Pure. Called by `core/roll/admission.py` before every single restart, with a reading of all partitions and all brokers
-that are away or about to be; one judgement never covers several restarts. A replica counts only if the controller has
-it in the ISR, and it is neither away nor being removed. A replica that is eligible to lead without being in sync (ELR)
-does not count: acks=all waits for in-sync replicas only.
+Pure. Before every single restart, `core/roll/admission.py` asks for a judgement, with a reading of all partitions and
+all brokers that are away or about to be; one judgement never covers several restarts. A replica counts only if the
+controller has it in the ISR, and it is neither away nor being removed. A replica that is eligible to lead without being
+in sync (ELR) does not count: acks=all waits for in-sync replicas only.
 
 The rule, by `rollout.availability`, for a broker and every partition that it hosts:
 

@@ -1,8 +1,8 @@
 """Metadata that Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, parsed from their bytes.
 
-Pure. Called by the modules of `zookeeper/`; the values are read by the migration. Any client of the ensemble may have
-written the bytes: what cannot be read is a `Failure` that names the path, never a default. An absent znode is None.
-Formats are those of Kafka 3.9 (`kafka/zk/ZkData.scala`).
+Pure. Called by the modules of `zookeeper/` and by the simulator; the migration reads the values. Any client of the
+ensemble may have written the bytes: what cannot be read is a `Failure` that names the path, never a default. An absent
+znode is None. Formats are those of Kafka 3.9 (`kafka/zk/ZkData.scala`).
 """
 
 from __future__ import annotations

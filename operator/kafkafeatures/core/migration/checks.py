@@ -1,9 +1,9 @@
 """Conditions that must hold before the next step of a migration: for each way from one position to the next
 (`edges.Edge`), a chain of named checks.
 
-Pure. Called by `core/migration/state.py` in each reconciliation, so also right before each restart. Every check of the
-chain runs, so that people see all blockers at once. What is not known blocks. Sources: KIP-866, `KRaftMigrationDriver`
-of Kafka 3.9, and observations on real nodes.
+Pure. `core/migration/state.py` calls `blockers` in each reconciliation, so also right before each restart. Every check
+of the chain runs, so that people see all blockers at once. What is not known blocks. Sources: KIP-866,
+`KRaftMigrationDriver` of Kafka 3.9, and observations on real nodes.
 """
 
 from __future__ import annotations

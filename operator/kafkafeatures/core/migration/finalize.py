@@ -1,6 +1,6 @@
 """Rules before a migration is finalized, its only irreversible step: controllers are asked to lose the flag.
 
-Pure. Called by `core/migration/state.py`, `core/migration/checks.py` and `core/migration/read_requirements.py`.
+Pure. Called by the other modules of `core/migration/`.
 
 The flag is `zookeeper.metadata.migration.enable` in the file of a controller. The migration ends for ever as soon as a
 controller without the flag becomes the active controller. So controllers may lose it only with a consent, an approval,

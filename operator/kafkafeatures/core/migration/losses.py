@@ -1,7 +1,8 @@
 """Possible losses on the way back, and the consents by which a person accepts them.
 
-Pure. Called by `core/migration/checks.py`, and by `core/migration/state.py`, which remembers which consents were asked
-for. Each loss has a consent of its own, for exactly what was shown (`core/migration/consents.py`).
+Pure. Called by `core/migration/checks.py`, by `core/migration/state.py`, which remembers which consents were asked for,
+and by `core/migration/read_requirements.py`. Each loss has a consent of its own, for exactly what was shown
+(`core/migration/consents.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """State of a migration that the document does not ask for: there is none, or it was begun and left open.
 
-Pure. Called by `core/migration/stage.py`; it imports nothing that judges a migration, as nearly every document wants
-none. A migration does not end when `spec.migration` is removed from a document: no step of it is carried out any more,
-no node is restarted, and the status says so.
+Pure. `left_open` is called by `core/migration/stage.py`, and `kept_of` by `core/report/status.py`. This module imports
+nothing that judges a migration, as nearly every document wants none. A migration does not end when `spec.migration` is
+removed from a document: no step of it is carried out any more, no node is restarted, and the status says so.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Pure. The table of `core/migration/preflight.py` lists the checks. Rules: `KafkaConfig.validateValues`, `KafkaServer`
 and `ActivationRecordsGenerator` of Kafka 3.9. A node of this release with a wrong setting refuses to start, which
-without the preflight shows only in the middle of a roll.
+without the preflight shows only in the middle of a roll. The flag is `zookeeper.metadata.migration.enable`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEPER, metadata_version_named
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.preflight_input import PreflightInput, file_value, is_set, names_in, of_each, reported
 
 API_VERSIONS = 18
@@ -244,15 +244,15 @@ def _generated_id(above: bool, nodes: Nodes) -> tuple[str, str]:
     extra_setting = f" and {GENERATED}=false, as it is above {RESERVED}" if above else ""
     return (
         f"{title_of(nodes)} {verb(nodes, 'has a generated id', 'have generated ids')}: broker.id is not set, and with "
-        "the flag it does not start",
+        f"{FLAG} {verb(nodes, 'it does', 'they do')} not start",
         f"set broker.id to the id that it has{extra_setting}, and restart {these(nodes)}",
     )
 
 
 def _id_above(nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'has an id', 'have ids')} above {RESERVED} while ids are generated, and does "
-        "not start with the flag",
+        f"{title_of(nodes)} {verb(nodes, 'has an id', 'have ids')} above {RESERVED} while ids are generated, and "
+        f"{verb(nodes, 'does', 'do')} not start with {FLAG}",
         f"set {GENERATED}=false on {these(nodes)}",
     )
 

@@ -65,8 +65,7 @@ class MigrationProgress(Struct, frozen=True, dict=True):
     unflagging: frozenset[int] = frozenset()
 
     @cached_property
-    def edge(self) -> Edge | NoEdge | None:
-        """The way that comes next; None at the goal."""
+    def _next_edge(self) -> Edge | NoEdge | None:
         return next_edge(self.position, self.desired, self.facts)
 
     @property
@@ -75,9 +74,19 @@ class MigrationProgress(Struct, frozen=True, dict=True):
         return self.position is Position.FINALIZING
 
     @property
+    def is_at_goal(self) -> bool:
+        """Tell whether the cluster is where the document wants it."""
+        return self._next_edge is None
+
+    @property
     def way(self) -> Edge | None:
         """The way that comes next; None at the goal, or if no way leads there."""
-        return self.edge if isinstance(self.edge, Edge) else None
+        return self._next_edge if isinstance(self._next_edge, Edge) else None
+
+    @property
+    def no_way(self) -> NoEdge | None:
+        """Reason why no way leads to the goal; None if one does, or at the goal."""
+        return self._next_edge if isinstance(self._next_edge, NoEdge) else None
 
     @property
     def phase(self) -> Phase:

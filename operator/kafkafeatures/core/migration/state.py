@@ -33,7 +33,7 @@ from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.check_input import EdgeCheckInput
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import consents_of_plan, with_consents_of_plan, with_spent
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, NoEdge
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by, with_consentable
 from kafkafeatures.core.migration.memory import DualWrite, MigrationMemory
@@ -84,7 +84,7 @@ class MigrationState(StageState, frozen=True):
     def is_due(self) -> bool:
         """Tell whether the cluster is not where the document wants it, or must not stay there."""
         progress = self.progress
-        if not isinstance(progress, MigrationProgress) or progress.edge is not None or self.work_in_flight is not None:
+        if not isinstance(progress, MigrationProgress) or not progress.is_at_goal or self.work_in_flight is not None:
             return True
         return bool(self.blockers)
 
@@ -109,10 +109,10 @@ class MigrationState(StageState, frozen=True):
         if check_input is None:
             return self._unplaced
         progress = check_input.progress
-        if isinstance(progress.edge, NoEdge):
-            edge = progress.edge
-            no_way = Blocker(BlockerKind.MIGRATION, edge.message, edge.remedy, reason=Reason.MIGRATION_BLOCKED)
-            return (*finalize.unasked(progress, may_begin=False), no_way)
+        no_way = progress.no_way
+        if no_way is not None:
+            blocker = Blocker(BlockerKind.MIGRATION, no_way.message, no_way.remedy, reason=Reason.MIGRATION_BLOCKED)
+            return (*finalize.unasked(progress, may_begin=False), blocker)
         blockers, flying = checks.blockers(check_input), check_input.flying
         fleet = self.roll.fleet if self.roll is not None else None
         pods = frozenset(restart.step.pod for restart in self.roll.in_flight) if self.roll is not None else frozenset()
@@ -191,7 +191,7 @@ class MigrationState(StageState, frozen=True):
         if not blockers:
             return None
         if isinstance(self.progress, MigrationProgress):
-            if isinstance(self.progress.edge, NoEdge):
+            if self.progress.no_way is not None:
                 silent = unreachable(self.progress, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
                 return silent or stalled_by(*blockers)
             waits = blocked(blockers)

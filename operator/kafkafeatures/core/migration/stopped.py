@@ -1,10 +1,10 @@
 """Checks that every controller has stopped, before the znodes of a quorum are deleted.
 
-Pure. Called by `core/migration/checks.py`. If a controller still ran, it could write the deleted znodes again, or lose
-the cluster that it leads. Silence proves nothing: a controller that cannot be reached from here may lead, and serve the
-brokers. So every voter must be proven to have stopped (`core/migration/voters.py`): Kubernetes shows its StatefulSet
-without a pod, or its own address refuses the connection. In addition, `/migration` must not have changed for a moment;
-that alone proves nothing, as no controller writes there before the copy.
+Pure. Called by the other modules of `core/migration/`. If a controller still ran, it could write the deleted znodes
+again, or lose the cluster that it leads. Silence proves nothing: a controller that cannot be reached from here may
+lead, and serve the brokers. So every voter must be proven to have stopped (`core/migration/voters.py`): Kubernetes
+shows its StatefulSet without a pod, or its own address refuses the connection. In addition, `/migration` must not have
+changed for a moment; that alone proves nothing, as no controller writes there before the copy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Output of `kafkafeatures migration compare`, as a document and in lines for people.
 
-Pure. Called by that command. `core/migration/equality.py` judges whether ZooKeeper and the metadata log have the same
-metadata.
+Pure. `core/migration/equality.py` judges whether ZooKeeper and the metadata log have the same metadata.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Document of `kafkafeatures migration settings`: the settings to change on each node for the next position.
 
-Pure. Called by that command. The differences are found in `core/migration/demands.py`.
+Pure. The differences are found in `core/migration/demands.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Levels to which a cluster can be raised, and the nodes that prevent a higher one.
 
-Pure. Called by `describe`, which has no document and so no desired levels. Instead it aims at the highest level of each
-feature that a live node supports; the checks of a raise (`core/levels/checks.py`) find the nodes that prevent it.
+Pure. Called by `cli/cluster/matrix.py` for `describe`, which has no document and so no desired levels. Instead it aims
+at the highest level of each feature that a live node supports; the checks of a raise (`core/levels/checks.py`) find the
+nodes that prevent it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Status of a resource, made from a decision and an observation.
 
-Pure. Called by the modules of `reconcile/`. What a status says of the cluster was read, and is never what is only
-intended: `finalized`, for example, was read from a node or the log. What belongs to one kind of stage is added by that
-stage (`StageState.reported`).
+Pure. Called by the modules of `reconcile/`, and for its steps by documents and texts of a plan. What a status says of
+the cluster was read, and is never what is only intended: `finalized`, for example, was read from a node or the log.
+What belongs to one kind of stage is added by that stage (`StageState.reported`).
 """
 
 from __future__ import annotations

@@ -25,14 +25,17 @@ from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
 def stuck_may_go(inputs: RestartCheckInput, id_: int) -> bool:
-    """Tell whether a stuck node may be restarted because that makes nothing worse.
+    """Tell whether a stuck node may be restarted: it is not live, and its pod cannot run (`inputs.stuck`), so that a
+    restart may make nothing worse.
 
-    While there is a quorum, a controller waits for other controllers in flight. Apart from that, a controller that is
-    no broker may go, and so may a combined node if there is no quorum, and each stuck node if no partition has a
-    leader. Other brokers may go if they are in no ISR, or alone in the ISR of a partition without a leader; their other
-    partitions do without them. For these brokers `maxParallel` holds: their data may be lost with the pod, and a person
-    may be repairing them. Other stuck nodes count as away only once they were restarted; otherwise none of them could
-    be the first.
+    A controller, also one that is a broker, may not while another controller is in flight and there is a quorum. If
+    that does not forbid it, these may be restarted:
+
+    - each node, if no partition has a leader;
+    - a controller that is no broker, and a node with both roles if there is no quorum;
+    - a broker that is in no ISR, or is alone in the ISR of a partition without a leader, if fewer than `maxParallel`
+      other nodes are away: its data may be lost with the pod, and a person may be repairing it. Another stuck node is
+      counted only once it was restarted; otherwise none of them could be the first.
     """
     node, is_controller = inputs.node(id_), inputs.is_controller(id_)
     no_quorum = inputs.observation.no_quorum is not None or isinstance(inputs.observation.quorum, Unknown)

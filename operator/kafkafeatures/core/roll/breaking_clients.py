@@ -3,8 +3,9 @@
 Pure. One of the checks of any restart (`core/roll/checks.py`), whatever it is for, and made again right before the
 restart; levels are never held by it. A restart needs evidence, unless the release of its next image removed no API
 version (Kafka 3.x and older), or the node runs that very release already. Evidence is for one release, so the release
-of the next image has to be known and has to be the target; if people restart the nodes, it is taken to be the target.
-Where clients break, each version that they use needs a consent of its own; no consent stands in for evidence.
+of the next image has to be known and has to be spec.clientEvidence.target; if people restart the nodes, it is taken to
+be that one. Where clients break, each version that they use needs a consent of its own; no consent stands in for
+evidence.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ POLL = 30.0
 
 
 class ClientBreaks(Struct, frozen=True):
-    """Consents that the next restarts need, and the targets of these restarts."""
+    """Consents that the next restarts need. targets: StatefulSets and revisions to which these restarts lead."""
 
     consents: frozenset[str] = frozenset()
     targets: frozenset[Target] = frozenset()
@@ -83,7 +84,7 @@ def _version_of(consent: str) -> ApiVersion:
 
 
 def targets_of(inputs: RestartCheckInput, ids: Iterable[int]) -> frozenset[Target]:
-    """Targets of the restarts of these nodes."""
+    """StatefulSets and revisions to which these nodes are restarted."""
     return frozenset(target for id_ in ids for target in inputs.targets_of(id_))
 
 
@@ -158,13 +159,15 @@ def _has_old_annotation(owner: StatefulSet) -> bool:
 
 
 def _halt_for_other_release(inputs: RestartCheckInput, ids: tuple[int, ...], release: str) -> Refusal:
-    """Halt where the next image is of another release than the target, or of one that is not known."""
+    """Halt where the next image is of another release than spec.clientEvidence.target, or of one that is not known."""
     required = inputs.desired.clients
-    target = required.release if required is not None else ""
+    required_release = required.release if required is not None else ""
     owners = sorted({owner.name for id_ in ids if (owner := inputs.fleet.sets.get(id_)) is not None})
     name = owners[0] if owners else inputs.title(ids[0])
     if release:
-        text = f"the new image of {name} is of Kafka {release}, and evidence about clients is for Kafka {target}"
+        text = (
+            f"the new image of {name} is of Kafka {release}, and evidence about clients is for Kafka {required_release}"
+        )
         remedy = f'set spec.clientEvidence.target to "{release}"'
     else:
         text = f"the Kafka release of the new image of {name} is not known, so it is not known which clients it breaks"

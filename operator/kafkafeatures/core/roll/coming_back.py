@@ -1,6 +1,7 @@
 """A restarted node: how it was before it was stopped, and how far it has come back.
 
-Pure. Called by `core/roll/roll.py` for every restart in flight, and by `core/roll/restart_node.py`, which has the step.
+Pure. Called by `core/roll/roll.py` for every restart in flight, by `core/roll/restart_node.py`, which has the step, and
+by `core/roll/next_restart.py`, which notes how the node was.
 
 Readiness of a pod proves nothing. A broker is back when a new process of it is registered, not fenced, and in the ISR
 of every partition it hosts that it was in sync with before; a controller when the leader says that it has caught up.

@@ -1,7 +1,7 @@
 """Directories of nodes by their ids: which each node had earlier, and which nodes lost all of them.
 
-Pure. Called by `core/roll/roll.py` in each reconciliation of a roll, for every node, whatever restarted it: a drain can
-empty a node as well as a restart by the operator. A directory gets its id when it is formatted, and keeps it
+Pure. `core/roll/roll.py` judges the disks in each reconciliation of a roll, for every node, whatever restarted it: a
+drain can empty a node as well as a restart by the operator. A directory gets its id when it is formatted, and keeps it
 (`directory.id` in `meta.properties`). From metadata.version 3.7-IV2 on, a broker registers the ids of all its log
 directories. On Kafka 3.9 and later, the leader of the quorum reports the directory of the metadata log of an observer,
 and of a voter of a dynamic quorum. Neither shows the directory of a voter of a static quorum, so it is not known

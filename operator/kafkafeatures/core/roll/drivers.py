@@ -4,8 +4,9 @@ A driver is one object, and no other code compares its name. To add one that res
 one module of `kube/workloads/` (what it reads, its request, its rights); add a line to `DRIVERS`; give the chart its
 rights, and the CRD its name. What must hold before its restarts is a module like `core/roll/stateful_sets.py`.
 
-Pure. Chosen by `core/resolve.py`; called by `core/roll/`, and by `reconcile/` to know what has to be read. Every
-document has a driver, even if no pod is ever read, so the modules that judge pods are imported only in its methods.
+Pure. Chosen by `core/resolve.py`; called by `core/roll/` and `core/ibp/`, by commands, and by `reconcile/` to know what
+has to be read. Every document has a driver, even if no pod is ever read, so the modules that judge pods are imported
+only in its methods.
 """
 
 from __future__ import annotations

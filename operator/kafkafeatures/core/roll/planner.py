@@ -1,9 +1,8 @@
 """Order in which brokers should restart, and the number of rounds that it takes.
 
-Pure. Called by `core/roll/next_restart.py`, which goes through the order and restarts the first broker that its
-partitions admit at that moment (`core/facts/replication.py`), whenever there is room for one more: a sliding window,
-never fixed waves. So safety does not depend on anything here; a bad order only costs time. Limits and advice use the
-number of rounds.
+Pure. `core/roll/next_restart.py` goes through the order and restarts the first broker that its partitions admit at that
+moment (`core/facts/replication.py`), whenever there is room for one more: a sliding window, never fixed waves. So
+safety does not depend on anything here; a bad order only costs time. Limits and advice use the number of rounds.
 
 Two brokers are in conflict if they share a partition that lets only one of them be away at a time. Brokers without a
 conflict between them make a class, and may restart together. This is the colouring of a graph, by recursive largest

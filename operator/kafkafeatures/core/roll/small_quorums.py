@@ -1,9 +1,9 @@
 """Restarts of voters in a quorum of one or two, which has no majority while one of them is away.
 
-Pure. Called by `core/roll/admission.py` before a controller restarts: by the rule of larger quorums
-(`core/facts/quorum.py`) it could never be restarted. The only voter may be restarted with the consent `quorum-of-one`,
-which is for that one restart. Of two voters neither may: a user who accepts a time without a quorum removes one of them
-first.
+Pure. Called by `core/roll/admission.py` and `core/roll/next_restart.py` before a controller restarts: by the rule of
+larger quorums (`core/facts/quorum.py`) it could never be restarted. The only voter may be restarted with the consent
+`quorum-of-one`, which is for that one restart. Of two voters neither may: a user who accepts a time without a quorum
+removes one of them first.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Pure. Registered in `core/kinds.py`, and called by the engine in every reconciliation. The decision itself is made in
 `core/roll/roll.py`, which judges partitions by numpy: it is imported only once nodes are restarted, so that other
-documents start faster. Migrations and changes of the inter.broker.protocol.version restart nodes through
-`permitted_roll`.
+documents start faster. The stages of migrations and of the inter.broker.protocol.version call it too: they restart
+nodes through `permitted_roll`.
 """
 
 from __future__ import annotations

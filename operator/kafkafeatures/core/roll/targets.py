@@ -1,8 +1,9 @@
 """Targets that nodes are rolled to: one revision of one StatefulSet; where a person restarts nodes, one level, or one
 way of a migration.
 
-Pure. Called by everything in `core/roll` that remembers or names what a restart is for. Progress is remembered by
-target (`core/roll/revisions.py`), so that a change of another StatefulSet in the middle of a roll takes nothing back.
+Pure. Called by everything in `core/roll` and `core/ibp` that remembers or names what a restart is for. Progress is
+remembered by target (`core/roll/revisions.py`), so that a change of another StatefulSet in the middle of a roll takes
+nothing back.
 """
 
 from __future__ import annotations

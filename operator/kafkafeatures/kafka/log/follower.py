@@ -1,7 +1,7 @@
 """Follows the metadata log of a live quorum like a broker, but as an ordinary client.
 
-Called by `kafka/cluster.py`. It keeps an image of the committed records, and changes nothing in the cluster. The
-algorithm of one reading (`catch_up`):
+Called by `kafka/cluster.py` and `kafka/log/whole.py`. It keeps an image of the committed records, and changes nothing
+in the cluster. The algorithm of one reading (`catch_up`):
 
  1. Connect to the leader; if controllers name several, that of the newest epoch: `Leaders.find`.
  2. Fetch from the end of the records that are held: `_fetch`. If the leader has removed that part of its log, it names

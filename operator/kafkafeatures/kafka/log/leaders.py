@@ -1,9 +1,9 @@
 """Finds the leader of the quorum and connects to it: every controller is asked by Fetch, as an ordinary client.
 
-Called by `follower.py` and `history.py`. The controller that answers first is believed, since nearly always all of them
-name the same leader. If that leader shows no majority, the follower has all controllers asked, and the newest epoch
-wins: an old leader that was cut off still names itself. Needs CLUSTER_ACTION, as reading the log does, and works where
-DescribeQuorum is denied.
+Called by the other modules of this package. The controller that answers first is believed, since nearly always all of
+them name the same leader. If that leader shows no majority, the follower has all controllers asked, and the newest
+epoch wins: an old leader that was cut off still names itself. Needs CLUSTER_ACTION, as reading the log does, and works
+where DescribeQuorum is denied.
 
 A controller that refuses our credentials, or closes `STRIKES` connections, is not asked again until the next `begin`.
 """

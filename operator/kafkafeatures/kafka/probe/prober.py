@@ -1,7 +1,7 @@
 """Probes every node of the cluster once, in parallel, within time limits: which APIs and features does it support?
 
-Called by `cluster.py`. It decides which listener of each node is asked. A node that does not answer is a `Failure`,
-never an exception or a default value. It judges nothing; `core/facts/observe.py` does.
+Called by `kafka/cluster.py` and `former_controllers.py`. It decides which listener of each node is asked. A node that
+does not answer is a `Failure`, never an exception or a default value. It judges nothing; `core/facts/observe.py` does.
 
 Nodes are asked as soon as a list names them, while other lists are still being requested. A combined node is asked on
 both its listeners if both are known, and counts as two answers. Equal answers share their maps, so that a thousand

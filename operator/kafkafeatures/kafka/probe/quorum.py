@@ -1,10 +1,10 @@
 """DescribeQuorum: the leader, the voters and observers, and their positions in the log, as the leader sees them.
 
-Called by the other modules of this package, by `kafka/cluster.py` and by the follower of the log. It decides when a
-response counts: only without any error code, which means that it comes from the leader itself, or through a broker that
-forwarded the request. A controller that does not lead answers with partition error 6 and leader 0, where 0 is a default
-value, not a node id. A broker does not answer at all while no controller is active, so the request has a deadline of
-its own, shorter than the request timeout.
+Called by the other modules of this package, by `kafka/cluster.py`, by the follower of the log, and for a time limit by
+`kafka/requests/features.py`. It decides when a response counts: only without any error code, which means that it comes
+from the leader itself, or through a broker that forwarded the request. A controller that does not lead answers with
+partition error 6 and leader 0, where 0 is a default value, not a node id. A broker does not answer at all while no
+controller is active, so the request has a deadline of its own, shorter than the request timeout.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """System calls for files that survive a crash: opened for this user alone, written completely, folders synchronized.
 
-Called by the modules of `kafka/recorder/` that write.
+Called by the modules of `kafka/recorder/` that write, and by `cli/clients/request_logger/state.py`.
 """
 
 from __future__ import annotations

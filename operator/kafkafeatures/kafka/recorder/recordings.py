@@ -29,7 +29,7 @@ from kraftlog import files
 MIB = 1024 * 1024
 MAX_RECORDINGS = 8
 """The most recordings of one resource. It has several if its cluster id changed, or its log contradicted an earlier
-recording. For a new one the oldest is removed.
+recording. For a new one the oldest of another cluster id is removed.
 """
 
 CLOSE_AT = 64 * MIB
@@ -111,8 +111,9 @@ class Recordings:
     def successor_of(self, log: RecordedLog) -> RecordedLog:
         """A new recording beside one that its cluster's log contradicts. Raises NoRoom, OSError.
 
-        No recording of this cluster id is removed for it: else a cluster that sends contradicting logs could have all
-        its recordings removed. The oldest one of a former cluster id of the resource may be.
+        Where the resource has `MAX_RECORDINGS`, the oldest one of its other cluster ids is removed for it, and none of
+        this one: else a cluster could have its earlier recordings removed by contradicting logs. `make_room` may
+        remove those.
         """
         with suppress(Busy, Contradicts):
             log.close_segment(if_due=False)
@@ -157,8 +158,10 @@ class Recordings:
     # --- what is there ---
 
     def _new(self, owner: str, cluster_id: str, number: int) -> Path:
+        """Path of a new recording. The oldest ones of other cluster ids of its owner are removed if it has too many."""
         recordings = self._by_owner()[owner]
-        for recording in recordings[: max(0, len(recordings) - MAX_RECORDINGS + 1)]:  # + 1: for the new one
+        of_other_clusters = [recording for recording in recordings if recording.path.parent.name != cluster_id]
+        for recording in of_other_clusters[: max(0, len(recordings) - MAX_RECORDINGS + 1)]:  # + 1: for the new one
             self._drop(self._log(recording.path))
         return self._root / cluster_id / (f"{owner}_{number}" if number else owner)
 

@@ -1,9 +1,10 @@
 """Translates between our messages and bytes, by the library kio, which no other module of the operator uses (except
 `api_versions_5.py` and `unregister_controller.py`, which add schemas to it).
 
-Called by `connection.py`. `APIS`, at the end, and the tables of the other `*_codec.py` modules have an entry for each
-API: the versions that we speak, a function that encodes and one that decodes. The connection picks the highest version
-that both sides have. Schemas of kio are imported when a version is first used, so that the command line starts fast.
+Called by `connection.py` and the codec of the simulator. `APIS`, at the end, and the tables of the other `*_codec.py`
+modules have an entry for each API: the versions that we speak, a function that encodes and one that decodes. The
+connection picks the highest version that both sides have. Schemas of kio are imported when a version is first used, so
+that the command line starts fast.
 
 Error codes become plain integers. kio refuses a response with an error code that it does not know; this raises
 `ServerError`, not `NotKafka`, and the outcome of the request is unknown.

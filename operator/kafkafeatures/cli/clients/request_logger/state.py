@@ -1,7 +1,7 @@
 """The state file with the levels of request logs that were switched, so that they can be restored after a crash.
 
-Called by `start.py`, which writes it before it changes anything, and by the other modules of this package. A file
-belongs to one cluster, by its id, and only one command at a time may change it.
+Opened by `target.py`. `start.py` writes it before it changes anything. A file belongs to one cluster, by its id, and
+only one command at a time may change it.
 """
 
 from __future__ import annotations

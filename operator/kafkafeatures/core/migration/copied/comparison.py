@@ -1,9 +1,9 @@
 """A round of the comparison of ZooKeeper with the metadata log: takes znodes as they are read, and keeps the
 differences.
 
-Pure. Called by `zookeeper/compare.py`. As both sides change meanwhile, the caller makes several rounds, and decides by
-them which differences last. Of znodes that are equal only the paths are kept, as ZooKeeper may have a hundred thousand
-znodes.
+Pure. Called by `zookeeper/compare.py` and by the simulator. As both sides change meanwhile, the caller makes several
+rounds, and decides by them which differences last. Of znodes that are equal only the paths are kept, as ZooKeeper may
+have a hundred thousand znodes.
 
 Differences are kept by *unit*: a topic with all its partitions, or any other znode, by its path. In the next round a
 unit is read again as a whole.

@@ -1,8 +1,8 @@
 """Readers of configs, quotas and SCRAM credentials in ZooKeeper: the znodes below `/config`, and the path there of each
 such entry of the metadata log.
 
-Pure. Called by `places.py` for znodes, and by `expected.py` for the log. Znodes are read as `ZkConfigMigrationClient`
-of Kafka 3.9 reads them. Quotas and credentials of a user are in the same znode.
+Pure. Called by `places.py` for znodes, and by `expected.py` and `comparison.py` for the log. Znodes are read as
+`ZkConfigMigrationClient` of Kafka 3.9 reads them. Quotas and credentials of a user are in the same znode.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Problems of znodes that a migration would copy: path, consequence and remedy of each; and a reader that finds them.
 
-Pure. Called by the readers of znodes in this folder. Kafka 3.9 handles bad znodes in two ways: content that is no JSON
-at all counts as empty, without an error; a field that is missing, or of another type, ends the copy, and with it the
-controller (`ZkMigrationClient`, `KRaftMigrationDriver`).
+Pure. Called by the readers of znodes in this folder, and by `zookeeper/copied.py`. Kafka 3.9 handles bad znodes in two
+ways: content that is no JSON at all counts as empty, without an error; a field that is missing, or of another type,
+ends the copy, and with it the controller (`ZkMigrationClient`, `KRaftMigrationDriver`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Paths of the znodes that a migration copies, but those of topics, and the reader of each.
 
-Pure. Called by `zookeeper/copied.py`.
+Pure. Called by `zookeeper/copied.py` and by the simulator.
 """
 
 from __future__ import annotations

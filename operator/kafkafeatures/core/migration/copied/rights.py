@@ -1,7 +1,7 @@
 """Reader of ACLs in ZooKeeper: `/kafka-acl/<type>/<name>`, and those of prefixes below `/kafka-acl-extended/prefixed`.
 
-Pure. Called by `places.py` for znodes, and by `expected.py` for paths and keys of ACLs in the metadata log. Znodes are
-read as `AclAuthorizer.loadAllAcls` and `AclEntry` of Kafka 3.9 read them.
+Pure. Called by `places.py` and `zookeeper/copied.py` for znodes, and by `expected.py` for paths and keys of ACLs in the
+metadata log. Znodes are read as `AclAuthorizer.loadAllAcls` and `AclEntry` of Kafka 3.9 read them.
 """
 
 from __future__ import annotations

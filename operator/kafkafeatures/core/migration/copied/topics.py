@@ -1,7 +1,7 @@
 """Readers of topics and their partitions in ZooKeeper: `/brokers/topics/<topic>` and the partition states below it.
 
-Pure. Called by `zookeeper/copied.py` for znodes, and by `comparison.py` and `expected.py` for paths. Znodes are read as
-`ZkTopicMigrationClient` and `TopicZNode` of Kafka 3.9 read them.
+Pure. Called by `zookeeper/copied.py` and the simulator for znodes, and by `comparison.py` and `expected.py` for paths.
+Znodes are read as `ZkTopicMigrationClient` and `TopicZNode` of Kafka 3.9 read them.
 """
 
 from __future__ import annotations

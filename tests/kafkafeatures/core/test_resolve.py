@@ -130,3 +130,34 @@ def test_a_release_of_confluent_platform_is_refused_with_the_kafka_release_that_
 def test_a_release_of_no_known_platform_is_refused_without_a_suggested_release(name: str) -> None:
     with pytest.raises(UnknownRelease, match="name levels instead"):
         wanted(features={"releaseVersion": name})
+
+
+STRIMZI = {"strimzi": {"name": "my-cluster"}}
+
+
+def test_the_release_of_a_cluster_that_strimzi_manages_leaves_out_the_metadata_version() -> None:
+    of_strimzi, of_others = (
+        wanted(features={"releaseVersion": "4.3"}, **spec).bundle for spec in ({"cluster": STRIMZI}, {})
+    )
+    assert of_others == {**of_strimzi, "metadata.version": 30}
+    assert of_strimzi.keys() >= {"group.version", "transaction.version", "share.version"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("metadata.version", "managed by Strimzi"), ("kraft.version", "stay at 0")]
+)
+def test_a_level_that_strimzi_manages_is_refused(name: str, words: str) -> None:
+    levels = {"levels": [{"name": name, "level": 1}]}
+    with pytest.raises(InvalidDocument, match=words):
+        wanted(cluster=STRIMZI, features=levels, consents=["dynamic-quorum"])
+    assert wanted(features=levels, consents=["dynamic-quorum"]).levels == {name: 1}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"bootstrapServers": "a:1"}, {"zookeeper": {"connect": "zk:2181"}}, {"tls": {}}, {"controllerListener": {}}],
+    ids=lambda more: next(iter(more)),
+)
+def test_a_cluster_that_strimzi_manages_has_no_address_or_security_of_its_own(more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDocument, match="strimzi excludes bootstrapServers"):
+        wanted(cluster={**STRIMZI, **more})

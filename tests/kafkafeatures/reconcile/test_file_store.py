@@ -183,6 +183,25 @@ def test_secrets_are_read_from_a_directory_per_secret_and_never_shown(tmp_path: 
     assert "canary" not in repr(settings)
 
 
+def test_certificates_of_several_keys_are_trusted_together(tmp_path: Path) -> None:
+    """A certificate authority that is being replaced is under several keys."""
+    current, former = Certificates().ca, Certificates().ca
+    secret(tmp_path, "login", username="alice", password="canary-5d2")
+    secret(tmp_path, "ca", ca_crt=current, **{"ca-2026_crt": former, "ca_password": "canary-7a1"})
+    text = SECURED.replace("caSecretRef: {name: ca}", 'caSecretRef: {name: ca, key: "*.crt"}')
+    tls = settings_of(read_file(document(tmp_path, text)).spec.cluster, secrets_in(tmp_path)).brokers.tls
+    assert tls is not None
+    assert tls.ca == f"{former.strip()}\n{current.strip()}"  # by the names of their keys
+
+
+def test_a_cluster_that_strimzi_manages_is_refused_from_a_shell(tmp_path: Path) -> None:
+    text = GOOD.replace('bootstrapServers: "a:9092,[::1]:9093"', "strimzi: {name: my-cluster}").replace(
+        '{name: metadata.version, level: "4.1"}, ', ""
+    )
+    with pytest.raises(InvalidDocument, match="only the operator reads resources of Strimzi"):
+        settings_of(read_file(document(tmp_path, text)).spec.cluster, secrets_in(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("folder", "words"),
     [(None, "--secrets-dir"), ("nowhere", "nowhere/.* not found"), ("empty", "has no key")],

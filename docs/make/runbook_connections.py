@@ -57,7 +57,8 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
         r"""
         Safe: <unread>
 
-        Confirm: The message names the Secret or ConfigMap, and the key:
+        Confirm: The message names the Secret or ConfigMap and the key; with `cluster.strimzi` also the `Kafka` or the
+        listener:
 
         <message>
 
@@ -67,6 +68,8 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
         to. A Secret also needs the label:
 
             kubectl label secret SECRET -n NS kafkafeatures.dev/credentials=true
+
+        The Secret of a KafkaUser gets it from the KafkaUser; see `docs/how-to/with-strimzi.md`.
         """
     ),
     Reason.ADDRESS_REFUSED: page(

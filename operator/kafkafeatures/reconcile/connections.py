@@ -147,6 +147,7 @@ class Connections:
     async def close(self, key: ResourceKey) -> None:
         """Close the connections of one resource."""
         self._evidence.forget(key)
+        self._strimzi.forget(key)
         await self._close_cluster(key)
 
     async def close_all(self) -> None:

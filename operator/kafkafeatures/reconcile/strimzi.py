@@ -61,6 +61,11 @@ class StrimziClusters:
             {Reference("ConfigMap", _trust_of(strimzi)): {TRUSTED: trusted}},
         )
 
+    def forget(self, key: ResourceKey) -> None:
+        """Drop the addresses of a resource that was deleted."""
+        for known in [known for known in self._addresses if known[0] == key]:
+            del self._addresses[known]
+
     async def _kafka(self, namespace: str, name: str) -> Mapping[str, Any]:
         try:
             return await self._api.get(PATH.format(namespace, name))

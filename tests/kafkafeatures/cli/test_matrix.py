@@ -35,7 +35,7 @@ def test_equal_nodes_share_a_column_of_the_matrix_and_a_blocking_node_is_marked(
     assert line_with(lines, "FEATURE").split() == ["FEATURE", "FINALIZED", "3001,", "3002", "1,", "3", "2"]
     assert line_with(lines, "metadata.version  ").split()[-4:] == ["7-27", "7-27", "1-21", "!"]
     assert line_with(lines, "group.version  ").split()[-2:] == ["-", "!"]
-    assert lines[0] == "3.9-IV0; can be raised to 4.1-IV1: blocked by 1 of 5 nodes"
+    assert lines[0] == "metadata.version 3.9-IV0 -> 4.1-IV1: blocked by 1 of 5 nodes"
     assert line_with(lines, "inferred").split() == ["Kafka", "(inferred", "from", "the", "ranges)", "4.1", "4.1", "3.9"]
     assert line_with(lines, "up to ").split()[-3:] == ["4.1-IV1", "4.1-IV1", "3.9-IV0"]
     assert line_with(lines, "! blocks a raise").endswith("- not supported")
@@ -52,7 +52,7 @@ def test_the_matrix_of_three_hundred_equal_nodes_is_as_short_as_one_of_three() -
     lines = drawn(observation(node(3001), *brokers))
     assert "1-299" in line_with(lines, "FEATURE")
     assert len(lines) < 14
-    assert lines[0] == "3.9-IV0; can be raised to 4.1-IV1"
+    assert lines[0] == "metadata.version 3.9-IV0; can be raised to 4.1-IV1"
     assert not any("!" in one for one in lines)
 
 
@@ -71,13 +71,13 @@ def test_the_first_line_reports_a_lost_quorum() -> None:
     seen = observation(node(3001), node(3002, state=NodeState.UNREACHABLE, said=SILENT), node(1), voting=lost)
     assert drawn(seen, width=120)[:2] == [
         "No active controller: no majority of the voters answers; 1 of 2 voters does not answer (3002)",
-        "3.9-IV0; no level can be changed without an active controller",
+        "metadata.version 3.9-IV0; no level can be changed without an active controller",
     ]
 
 
 def test_the_headline_promises_no_higher_level_while_a_migration_is_open() -> None:
-    lines = drawn(observation(mode=MetadataMode.MIGRATING))
-    assert lines[0] == "3.9-IV0; no level can be changed while a migration from ZooKeeper is open"
+    lines = drawn(observation(mode=MetadataMode.MIGRATING), width=100)
+    assert lines[0] == "metadata.version 3.9-IV0; no level can be changed while a migration from ZooKeeper is open"
 
 
 def test_the_matrix_of_a_single_controller_is_drawn() -> None:
@@ -169,7 +169,7 @@ def test_the_matrix_of_three_hundred_nodes_of_six_kinds_and_ghosts_fits_fifty_li
     lines = drawn(observation(*nodes, *gone, *silent))
     assert len(lines) <= 50
     # 309 nodes answer, of which a third supports 27 (4.1-IV1); 50 are silent, with registrations that support it.
-    assert lines[0] == "3.9-IV0; can be raised to 4.1-IV1: blocked by 206 of 359 nodes and 3 ghosts"
+    assert lines[0] == "metadata.version 3.9-IV0 -> 4.1-IV1: blocked by 206 of 359 nodes and 3 ghosts"
     assert all(f"{kind}: " in "".join(lines) for kind in ("NodeRange", "GhostRegistration"))
 
 
@@ -183,7 +183,19 @@ def test_wrapped_lines_of_the_matrix_stay_indented(width: int) -> None:
         ),
         width=width,
     )
-    starts = ("Cluster", "Source", "3.9-IV0", "!", "Ghost", "Blockers", "Not read", "No", "NODES", "FEATURE", "Kafka")
+    starts = (
+        "Cluster",
+        "Source",
+        "metadata.version",
+        "!",
+        "Ghost",
+        "Blockers",
+        "Not read",
+        "No",
+        "NODES",
+        "FEATURE",
+        "Kafka",
+    )
     rows = ("controller", "broker", "finalized", *{name for kind in _KINDS for name in kind})
     assert [one for one in lines if one and not one.startswith((" ", *starts, *rows))] == []
     command = "\n".join(lines).partition("kafkafeatures unregister")[2].partition("otherwise")[0]
@@ -193,19 +205,35 @@ def test_wrapped_lines_of_the_matrix_stay_indented(width: int) -> None:
 def test_the_headline_names_the_reachable_and_the_blocked_level() -> None:
     old = {"metadata.version": (7, 25)}
     lines = drawn(observation(node(3001), node(1), node(2, said=answer(old), written=old)))
-    assert lines[0] == "3.9-IV0; can be raised to 4.0-IV3; 4.1-IV1 is blocked by 1 of 3 nodes"
+    assert lines[0] == "metadata.version 3.9-IV0 -> 4.0-IV3; 4.1-IV1 is blocked by 1 of 3 nodes"
+
+
+def test_other_features_that_can_be_raised_are_below_the_headline() -> None:
+    """Each up to what every node supports; kraft.version never, as its level 1 makes the quorum dynamic for ever."""
+    ranges = {"metadata.version": (7, 27), "kraft.version": (0, 1), "group.version": (0, 1), "share.version": (0, 1)}
+    old = {**ranges, "share.version": (0, 0)}
+    levels = {"metadata.version": 27, "transaction.version": 0}
+    nodes = node(3001, said=answer(ranges), written=ranges), node(1, said=answer(old), written=old)
+    assert drawn(observation(*nodes, levels=levels))[:2] == [
+        "metadata.version 4.1-IV1 is the highest level that a live node supports",
+        "1 other feature can be raised: group.version 0 -> 1",
+    ]
+    elr = {"metadata.version": (7, 27), "eligible.leader.replicas.version": (0, 1)}
+    for level, is_shown in ((22, False), (23, True)):  # Kafka refuses its level 1 below 23
+        lines = drawn(observation(node(3001, said=answer(elr), written=elr), levels={"metadata.version": level}))
+        assert ("1 other feature can be raised: eligible.leader.replicas.version 0 -> 1" in lines) is is_shown
 
 
 def test_the_headline_says_if_the_cluster_is_at_the_highest_level() -> None:
     lines = drawn(observation(levels={"metadata.version": 27, "group.version": 1, "kraft.version": 1}))
-    assert lines[0] == "4.1-IV1; no live node supports a higher level"
+    assert lines[0] == "metadata.version 4.1-IV1 is the highest level that a live node supports"
     assert not any("Blockers" in one for one in lines)
 
 
 def test_the_active_controller_is_unknown_if_the_right_to_describe_the_quorum_is_missing() -> None:
     lacks = Failure(FailureKind.AUTHORIZATION, "h:1", "DescribeQuorum needs DESCRIBE", "kafka-acls.sh --add")
     seen = observation(node(3001), node(1), voting=lacks)
-    lines = drawn(seen)
+    lines = drawn(seen, width=120)
     assert lines[0].startswith("Active controller unknown: h:1: DescribeQuorum needs DESCRIBE")
     assert any("no level can be changed while the active controller is unknown" in one for one in lines)
     assert not any("No active controller" in one or "without an active controller" in one for one in lines)
@@ -214,13 +242,14 @@ def test_the_active_controller_is_unknown_if_the_right_to_describe_the_quorum_is
 def test_the_headline_promises_no_higher_level_if_no_node_is_live() -> None:
     fenced = node(1, state=NodeState.FENCED, said=SILENT)
     seen = observation(fenced, levels={"metadata.version": 99})
-    assert drawn(seen)[0] == "level 99; no node is known to run, so how far it can be raised is unknown"
+    unknown = "no node is known to run, so how far it can be raised is unknown"
+    assert drawn(seen, width=120)[0] == f"metadata.version level 99; {unknown}"
 
 
 def test_a_metadata_log_without_metadata_version_is_shown_at_the_default_of_kafka() -> None:
     seen = observation(node(3001, said=answer(OLD), written=OLD), levels={})
     lines = drawn(seen)
-    assert lines[0].startswith("3.0-IV1; can be raised to 3.9-IV0")
+    assert lines[0].startswith("metadata.version 3.0-IV1; can be raised to 3.9-IV0")
     assert "1 (3.0-IV1), not in the log" in "\n".join(lines)
     level, *others = sorted(cluster_document(seen)["features"], key=lambda one: one["name"] != "metadata.version")
     assert (level["finalized"], level["finalizedName"], level["inLog"]) == (1, "3.0-IV1", False)

@@ -187,7 +187,7 @@ def test_plans_of_several_documents_have_a_heading_each(server: str, tmp_path: P
     (tmp_path / "a.yaml").write_text(document("a", server) + document("b", "127.0.0.1:1"))
     done = run("plan", "-f", str(tmp_path))
     assert done.returncode == 5
-    assert done.stdout.startswith(f"default/a ({tmp_path}/a.yaml)\n4.2-IV1; ")
+    assert done.stdout.startswith(f"default/a ({tmp_path}/a.yaml)\nmetadata.version 4.2-IV1")
     assert done.stdout.endswith(f"\ndefault/b ({tmp_path}/a.yaml)\n")
     assert "connection refused" in done.stderr
     assert list(tmp_path.glob("*.status.yaml")) == []

@@ -41,7 +41,7 @@ from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_in_kraft, format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
-from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, is_counted_on
+from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, is_counted_on, other_raises
 from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL, BLOCKS = "?", "-", " !"
@@ -62,6 +62,9 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), all_blockers)
     if possible:
         line(console, Text.assemble((possible, "bold"), (blocked, "bold red")))
+    if raises := other_raises(observation, highest, all_blockers):
+        shown = ", ".join(f"{name} {level} -> {most}" for name, (level, most) in raises.items())
+        line(console, Text(f"{counted(len(raises), 'other feature')} can be raised: {shown}", "bold"))
     _cluster(console, observation)
     _features(console, observation, highest)
     _protocol(console, observation)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import (
     Node,
@@ -20,7 +20,7 @@ from kafkafeatures.core.facts.observation import (
     supported_by_all,
 )
 from kafkafeatures.core.facts.readings import FailureKind
-from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, level_name, level_of_vendor
+from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, dependencies, level_name, level_of_vendor
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import no_node_is_refused
@@ -53,8 +53,8 @@ def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str)
 
 def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:
     """Two parts of a line: the level of metadata.version with the one that it can be raised to, and what prevents that,
-    such as "4.0-IV3; can be raised to 4.2-IV1: ", "blocked by 2 of 7 nodes". Both are empty where the level is not
-    known.
+    such as "metadata.version 4.0-IV3 -> 4.2-IV1: ", "blocked by 2 of 7 nodes". Both are empty where the
+    level is not known.
 
     highest: the highest metadata.version that a live node supports.
     blockers: nodes that prevent a raise to it.
@@ -63,14 +63,15 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
     if level is None or observation.in_zookeeper_mode:
         return "", ""
     if reason := _reason_against_changes(observation):
-        return f"{_named(level)}; no level can be changed {reason}", ""
+        return f"{METADATA_VERSION} {_named(level)}; no level can be changed {reason}", ""
     if not level and (vendors := level_of_vendor(observation.known_levels)):
         return f"{vendors}, which is not one of Kafka's features; {METADATA_VERSION} is not used", ""
     level = level or WITHOUT_A_LEVEL
     if not any(is_counted_on(observation, node) for node in observation.nodes):
-        return f"{_named(level)}; no node is known to run, so how far it can be raised is unknown", ""
+        unknown = "no node is known to run, so how far it can be raised is unknown"
+        return f"{METADATA_VERSION} {_named(level)}; {unknown}", ""
     if highest <= level:
-        return f"{_named(level)}; no live node supports a higher level", ""
+        return f"{METADATA_VERSION} {_named(level)} is the highest level that a live node supports", ""
     supported = supported_by_all(observation, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
     counts = _blocking_nodes(
@@ -78,9 +79,35 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
         {node.key for blocker in blockers if blocker.feature in ("", METADATA_VERSION) for node in blocker.nodes},
     )
     if between:
-        return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is ", f"blocked by {counts}"
-    could = f"{_named(level)}; can be raised to {_named(highest)}"
-    return (f"{could}: ", f"blocked by {counts}") if counts else (could, "")
+        could = f"{METADATA_VERSION} {_named(level)} -> {_named(between)}; {_named(highest)} is "
+        return could, f"blocked by {counts}"
+    if counts:
+        return f"{METADATA_VERSION} {_named(level)} -> {_named(highest)}: ", f"blocked by {counts}"
+    return f"{METADATA_VERSION} {_named(level)}; can be raised to {_named(highest)}", ""
+
+
+def other_raises(
+    observation: Observation, highest: Mapping[str, int], blockers: tuple[Blocker, ...]
+) -> dict[str, tuple[int, int]]:
+    """Features beside metadata.version that can be raised now: name to (finalized level, highest level).
+
+    highest, blockers: of `highest_levels` and `blockers_of`. A feature is left out if a node prevents its highest level
+    or has an unknown range, if it needs a higher metadata.version, and if no level can be changed. So is kraft.version,
+    whose level 1 makes the quorum dynamic for ever: no release raises it.
+    """
+    level = observation.level_of(METADATA_VERSION)
+    if level is None or observation.in_zookeeper_mode or _reason_against_changes(observation):
+        return {}
+    finalized = observation.known_levels
+    blocked = {blocker.feature for blocker in blockers}
+    return {
+        name: (finalized.get(name, 0), most)
+        for name, most in sorted(highest.items())
+        if name not in (METADATA_VERSION, KRAFT_VERSION)
+        and most > finalized.get(name, 0)
+        and not blocked & {"", name}
+        and level >= dependencies(name, most).get(METADATA_VERSION, 0)
+    }
 
 
 def _reason_against_changes(observation: Observation) -> str:

@@ -88,7 +88,7 @@ class StrimziSpec(Struct, frozen=True, kw_only=True):
 
     name: Name
     user: Name = "kafka-features"
-    listener: Annotated[str, Text(25)] | None = None
+    listener: Annotated[str, Text(25, 1)] | None = None
     controllers: StrimziControllersSpec | None = None
 
 
@@ -326,10 +326,14 @@ class Spec(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(set(self.consents)) < len(self.consents):
             raise ValueError("consents: duplicate consent")
+        if self.cluster.strimzi is not None and self.workload.stateful_set is not None:
+            raise ValueError("cluster.strimzi excludes workload.statefulSet: Strimzi restarts the pods of its clusters")
         for name, is_wanted in (
             ("migration", self.wants_migration),
             ("interBrokerProtocolVersion", self.inter_broker_protocol_version is not None),
         ):
+            if is_wanted and self.cluster.strimzi is not None:
+                raise ValueError(f"cluster.strimzi excludes {name}: Strimzi runs no cluster with ZooKeeper")
             if is_wanted and self.cluster.zookeeper is None:
                 raise ValueError(f"{name} needs cluster.zookeeper; set its connect to the brokers' zookeeper.connect")
         if self.wants_migration and self.inter_broker_protocol_version is not None:

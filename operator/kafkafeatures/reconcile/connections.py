@@ -112,9 +112,11 @@ class Connections:
         """
         cluster, wants_ensemble = spec.cluster, spec.wants_ensemble
         material: dict[Reference, Mapping[str, str] | None] = {}
+        where = ""
         if cluster.strimzi is not None:
-            cluster, certificates = await self._strimzi.located(key, cluster, cluster.strimzi)
-            material.update(certificates)
+            read_secret = partial(self._material, key.namespace)
+            cluster, found, where = await self._strimzi.located(key, cluster, cluster.strimzi, read_secret)
+            material.update(found)
         for reference in references(cluster, ensemble=wants_ensemble):
             if reference not in material:
                 material[reference] = await self._material(key.namespace, reference)
@@ -122,7 +124,7 @@ class Connections:
         current = cluster, wants_ensemble, material
         if entry is not None and (entry.spec, entry.wants_ensemble, entry.material) == current:
             return Connected(entry.cluster, entry.zookeeper, is_new=False, clients=self._evidence.of(key, spec))
-        settings, ensemble = await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
+        settings, ensemble = await self._settings(cluster, wants_ensemble, material, where)
         await self._close_cluster(key)
         opened_cluster = self._open_cluster(settings)
         zookeeper = None
@@ -134,6 +136,19 @@ class Connections:
     def is_reading(self, key: ResourceKey) -> bool:
         """Tell whether evidence of a resource is being read, so that there is news soon."""
         return self._evidence.is_reading(key)
+
+    async def _settings(
+        self, cluster: ClusterSpec, wants_ensemble: bool, material: Material, where: str
+    ) -> tuple[ClusterSettings, Ensemble | None]:
+        """Settings of the cluster and of its ensemble. `where`: what the cluster was found by, for messages, whose
+        fields the document does not have then; empty if the document itself has them. Raises CredentialsInvalid.
+        """
+        try:
+            return await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
+        except CredentialsInvalid as error:
+            if not where:
+                raise
+            raise CredentialsInvalid(f"{where}: {str(error).removeprefix('spec.cluster.tls: ')}") from None
 
     def _resolved(
         self, cluster: ClusterSpec, wants_ensemble: bool, material: Material
@@ -147,8 +162,12 @@ class Connections:
     async def close(self, key: ResourceKey) -> None:
         """Close the connections of one resource."""
         self._evidence.forget(key)
-        self._strimzi.forget(key)
         await self._close_cluster(key)
+
+    async def forget(self, key: ResourceKey) -> None:
+        """Close the connections of a resource that was deleted, and drop what is known of it."""
+        self._strimzi.forget(key)
+        await self.close(key)
 
     async def close_all(self) -> None:
         """Close all connections."""

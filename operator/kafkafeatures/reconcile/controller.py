@@ -373,7 +373,7 @@ class Controller:
         self._operators.forget(key)
         self._watcher.forgot(key)
         self._recorder.forgot(key)
-        await self._connections.close(key)
+        await self._connections.forget(key)
         logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
 
     # --- logs and Events ---

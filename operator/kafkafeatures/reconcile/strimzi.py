@@ -1,129 +1,242 @@
 """Where a cluster that Strimzi manages is, and how to connect to it: from its `Kafka` resource and Secrets of Strimzi.
 
-Called by `connections` for documents with `spec.cluster.strimzi`, at each reconciliation, so that a moved address or a
-new certificate authority opens the connections anew. What Strimzi writes where is in docs/how-to/with-strimzi.md, with
-its sources. The resources are read, and never changed.
+Called by `connections` for documents with `spec.cluster.strimzi`, whenever a document's connections are needed, so that
+a moved address or a new certificate authority opens them anew. What Strimzi writes where is in
+docs/how-to/with-strimzi.md, with its sources. The resources are read, and never changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
 
 from kafkafeatures.api.references import CertificatesRef, ClientSecretRef, LoginSecretRef, TlsSpec
 from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, SaslSpec, StrimziSpec
 from kafkafeatures.api.values import replace
+from kafkafeatures.kafka.base.settings import parse_addresses
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Gone, RequestRefused
-from kafkafeatures.reconcile.credentials import CERTIFICATES, CredentialsInvalid, Reference
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference
 
 PATH = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
 CLUSTER_CA, TRUSTED = "cluster-ca.crt", "trusted.crt"
 """Key of the cluster CA in the trust bundle, and our own key for the certificates to trust."""
+LONGEST_ADDRESS, LONGEST_TRUST = 2048, 262_144
+"""Characters of addresses and of certificates that are used: a person or Strimzi writes far fewer."""
 _INTERNAL = ("internal", "cluster-ip")
 _TLS, _SCRAM = "tls", "scram-sha-512"
 """Types of the authentication of a listener that a KafkaUser may have."""
 
+ReadSecret = Callable[[Reference], Awaitable[Mapping[str, str] | None]]
+"""Reads a labelled Secret of the document's namespace; None if there is none. Raises CredentialsInvalid."""
+
+
+class _Authentication(msgspec.Struct, frozen=True):
+    type: str
+
+
+class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
+    broker_cert_chain_and_key: dict[str, str] | None = None
+
+
+class Listener(msgspec.Struct, frozen=True):
+    """What is used of `spec.kafka.listeners[]`."""
+
+    name: str
+    port: int
+    type: str
+    tls: bool = False
+    authentication: _Authentication | None = None
+    configuration: _Configuration | None = None
+
+    @property
+    def login(self) -> str:
+        """Type of the authentication; empty for none."""
+        return self.authentication.type if self.authentication is not None else ""
+
+    @property
+    def is_internal(self) -> bool:
+        """True for addresses that only pods reach."""
+        return self.type in _INTERNAL
+
+    @property
+    def has_own_certificate(self) -> bool:
+        """True if its certificate is not of the cluster CA."""
+        return self.configuration is not None and self.configuration.broker_cert_chain_and_key is not None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.login or 'no authentication'}{'' if self.tls else ', without TLS'})"
+
+
+class _ShownListener(msgspec.Struct, frozen=True, rename="camel"):
+    """What is used of `status.listeners[]`."""
+
+    name: str = ""
+    bootstrap_servers: str = ""
+    certificates: list[str] = []
+
+
+class _KafkaSpec(msgspec.Struct, frozen=True):
+    listeners: list[Listener] = []
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    kafka: _KafkaSpec
+
+
+class _Status(msgspec.Struct, frozen=True):
+    listeners: list[_ShownListener] | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    uid: str
+
+
+class Kafka(msgspec.Struct, frozen=True):
+    """What is used of a `Kafka` resource."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status | None = None
+
+    def shown(self, listener: Listener) -> _ShownListener:
+        """What the status says of a listener; empty for nothing."""
+        of_all = (self.status.listeners if self.status is not None else None) or []
+        return next((shown for shown in of_all if shown.name == listener.name), _ShownListener())
+
 
 class Located(NamedTuple):
-    """A cluster that was found. cluster: addresses and security, as a document names them. certificates: content of
-    the reference to certificate authorities in it, which is not an object of Kubernetes.
+    """A cluster that was found. cluster: addresses and security, as a document names them. material: content of the
+    references in it that was read already, or is not an object of Kubernetes. name: for messages.
     """
 
     cluster: ClusterSpec
-    certificates: Mapping[Reference, Mapping[str, str]]
+    material: Mapping[Reference, Mapping[str, str] | None]
+    name: str
+
+
+class _Known(NamedTuple):
+    """What the status of a `Kafka` said of a listener when it last said something."""
+
+    uid: str
+    listener: str
+    address: str
+    certificates: str
 
 
 class StrimziClusters:
-    """Finds the clusters of documents. Keeps their last addresses: Strimzi removes them from the status of a `Kafka`
-    that is paused.
+    """Finds the clusters of documents. Keeps what the status of their `Kafka` said last: Strimzi removes the listeners
+    from the status of one that is paused.
     """
 
     def __init__(self, api: KubernetesApi) -> None:
         self._api = api
-        self._addresses: dict[tuple[ResourceKey, str, str], str] = {}
+        self._known: dict[ResourceKey, _Known] = {}
 
-    async def located(self, key: ResourceKey, cluster: ClusterSpec, strimzi: StrimziSpec) -> Located:
-        """The cluster of a document. Raises CredentialsInvalid if a resource is missing, has no such listener, or may
-        not be read; KubeError.
+    async def located(
+        self, key: ResourceKey, cluster: ClusterSpec, strimzi: StrimziSpec, read_secret: ReadSecret
+    ) -> Located:
+        """The cluster of a document. Raises CredentialsInvalid if a resource is missing, cannot be used, or may not be
+        read; KubeError.
         """
         kafka = await self._kafka(key.namespace, strimzi.name)
-        user = await self._api.secret(key.namespace, strimzi.user)
+        of_user = Reference("Secret", strimzi.user)
+        user = await read_secret(of_user)
         if user is None:
             raise CredentialsInvalid(
                 f"the Secret of the KafkaUser {strimzi.user} does not exist, or does not have the label "
                 'kafkafeatures.dev/credentials: "true", which Strimzi copies from the KafkaUser'
             )
-        listener = listener_of(kafka, strimzi, _authentication_of(user, strimzi.user))
-        trusted = await self._trusted(key.namespace, kafka, listener)
+        listener = listener_of(kafka, strimzi, _login_of(user, strimzi.user))
+        known = self._remembered(key, kafka, listener)
+        trusted = await self._trusted(key.namespace, kafka, listener, known)
+        address = known.address or _service_of(kafka, listener, key.namespace)
         return Located(
-            cluster_of(cluster, strimzi, listener, self._address(key, kafka, listener)),
-            {Reference("ConfigMap", _trust_of(strimzi)): {TRUSTED: trusted}},
+            cluster_of(cluster, strimzi, listener, address),
+            {of_user: user, Reference("ConfigMap", _trust_of(strimzi)): {TRUSTED: trusted}},
+            f"the listener {listener.name} of the Kafka {strimzi.name}",
         )
 
     def forget(self, key: ResourceKey) -> None:
-        """Drop the addresses of a resource that was deleted."""
-        for known in [known for known in self._addresses if known[0] == key]:
-            del self._addresses[known]
+        """Drop what is known for a resource that was deleted."""
+        self._known.pop(key, None)
 
-    async def _kafka(self, namespace: str, name: str) -> Mapping[str, Any]:
+    async def _kafka(self, namespace: str, name: str) -> Kafka:
         try:
-            return await self._api.get(PATH.format(namespace, name))
+            kafka = await self._api.get(PATH.format(namespace, name))
         except Gone:
             raise CredentialsInvalid(
-                f"no Kafka {name} (kafka.strimzi.io/v1) in the namespace {namespace}; correct spec.cluster.strimzi.name"
+                f"no Kafka {name} (kafka.strimzi.io/v1) in the namespace {namespace}: its name is another one, or the "
+                "Strimzi that is installed does not serve this version"
             ) from None
         except RequestRefused:
             raise CredentialsInvalid(
                 f"the operator is not authorized to read the Kafka {name}; allow its ServiceAccount to get "
                 f"kafkas of kafka.strimzi.io in the namespace {namespace} (value drivers.strimzi of the chart)"
             ) from None
+        try:
+            return msgspec.convert(kafka, Kafka)
+        except msgspec.ValidationError as error:
+            raise CredentialsInvalid(f"the Kafka {name} cannot be used: {error}") from None
 
-    def _address(self, key: ResourceKey, kafka: Mapping[str, Any], listener: Mapping[str, Any]) -> str:
-        """The address in the status; else the last one that was there; else that of the Service of an internal
-        listener.
+    def _remembered(self, key: ResourceKey, kafka: Kafka, listener: Listener) -> _Known:
+        """What the status says of a listener, else what it said last, else nothing. Raises CredentialsInvalid for an
+        address that cannot be used.
         """
-        name, uid = listener["name"], kafka["metadata"]["uid"]
-        address = _in_status(kafka, name).get("bootstrapServers")
-        if address:
-            self._addresses[key, uid, name] = address
-            return str(address)
-        if known := self._addresses.get((key, uid, name)):
-            return known
-        if listener.get("type") in _INTERNAL:
-            service = f"{kafka['metadata']['name']}-kafka-bootstrap.{key.namespace}.svc"
-            return f"{service}:{listener['port']}"
-        raise CredentialsInvalid(
-            f"the Kafka {kafka['metadata']['name']} shows no address of its listener {name} yet; Strimzi writes it at "
-            "the end of a reconciliation, and removes it while the Kafka is paused"
-        )
+        shown, uid = kafka.shown(listener), kafka.metadata.uid
+        # In order: the addresses of some listeners are those of the nodes of Kubernetes, in any order.
+        address = ",".join(sorted(filter(None, map(str.strip, shown.bootstrap_servers.split(",")))))
+        known = _Known(uid, listener.name, address, "\n".join(map(str.strip, shown.certificates)))
+        if not address:
+            last = self._known.get(key)
+            return last if last is not None and (last.uid, last.listener) == (uid, listener.name) else known
+        try:
+            parse_addresses(address, "its address")
+        except ValueError as error:
+            raise CredentialsInvalid(f"the Kafka {kafka.metadata.name} cannot be used: {error}") from None
+        if len(address) > LONGEST_ADDRESS or len(known.certificates) > LONGEST_TRUST:
+            raise CredentialsInvalid(f"the Kafka {kafka.metadata.name} cannot be used: its status is too long")
+        self._known[key] = known
+        return known
 
-    async def _trusted(self, namespace: str, kafka: Mapping[str, Any], listener: Mapping[str, Any]) -> str:
+    async def _trusted(self, namespace: str, kafka: Kafka, listener: Listener, known: _Known) -> str:
         """The certificates to trust, in PEM: all that Strimzi trusts now, so that none is missing while it replaces
         one; of a listener with a certificate of its own those in the status.
         """
-        name, uid = kafka["metadata"]["name"], kafka["metadata"]["uid"]
-        if "brokerCertChainAndKey" not in (listener.get("configuration") or {}):
-            bundle = await self._api.certificates(namespace, f"{name}-trustbundle", uid)
-            if bundle and CLUSTER_CA in bundle:
-                return bundle[CLUSTER_CA]
-            authorities = await self._api.certificates(namespace, f"{name}-cluster-ca-cert", uid)
-            if authorities:
-                return "\n".join(text.strip() for _, text in sorted(authorities.items()))
-        shown = _in_status(kafka, listener["name"]).get("certificates") or ()
-        if not shown:
-            raise CredentialsInvalid(
-                f"no certificates of the listener {listener['name']}: neither in a Secret that the Kafka {name} owns "
-                f"({name}-trustbundle, {name}-cluster-ca-cert), nor in its status"
-            )
-        return "\n".join(shown)
+        name = kafka.metadata.name
+        if not listener.has_own_certificate:
+            bundle = await self._certificates(namespace, f"{name}-trustbundle", kafka.metadata.uid)
+            if trusted := bundle.get(CLUSTER_CA, "").strip():
+                return trusted
+            authorities = await self._certificates(namespace, f"{name}-cluster-ca-cert", kafka.metadata.uid)
+            if trusted := "\n".join(text.strip() for _, text in sorted(authorities.items())).strip():
+                return trusted
+        if known.certificates:
+            return known.certificates
+        raise CredentialsInvalid(
+            f"no certificates of the listener {listener.name}: neither in a Secret that the Kafka {name} owns "
+            f"({name}-trustbundle, {name}-cluster-ca-cert), nor in its status"
+        )
+
+    async def _certificates(self, namespace: str, name: str, owner: str) -> Mapping[str, str]:
+        """The certificates in a Secret of Strimzi; none where it is missing, of another owner, or may not be read: the
+        status of the `Kafka` has them too.
+        """
+        try:
+            texts = await self._api.certificates(namespace, name, owner) or {}
+        except RequestRefused:
+            return {}
+        return texts if sum(map(len, texts.values())) <= LONGEST_TRUST else {}
 
 
-def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Mapping[str, Any], address: str) -> ClusterSpec:
+def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Listener, address: str) -> ClusterSpec:
     """The document's cluster with the address and the security of a listener in place of `strimzi`."""
-    trust = CertificatesRef(name=_trust_of(strimzi), key=CERTIFICATES)
+    trust = CertificatesRef(name=_trust_of(strimzi), key=TRUSTED)
     with_certificate = ClientSecretRef(name=strimzi.user, cert_key="user.crt", key_key="user.key")
-    is_scram = _type_of(listener) == _SCRAM
+    is_scram = listener.login == _SCRAM
     tls = TlsSpec(ca_config_map_ref=trust, client_secret_ref=None if is_scram else with_certificate)
     sasl = SaslSpec(mechanism="SCRAM-SHA-512", username=strimzi.user, secret_ref=LoginSecretRef(name=strimzi.user))
     controllers = None
@@ -134,34 +247,51 @@ def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Mapping[str
         cluster,
         strimzi=None,
         bootstrap_servers=address,
-        tls=tls if listener.get("tls") else None,
+        tls=tls if listener.tls else None,
         sasl=sasl if is_scram else None,
         controller_listener=controllers,
     )
 
 
-def listener_of(kafka: Mapping[str, Any], strimzi: StrimziSpec, authentication: str) -> Mapping[str, Any]:
-    """The listener of a `Kafka` that the document names; else the first one with TLS and this authentication, internal
-    ones before others. Raises CredentialsInvalid.
+def listener_of(kafka: Kafka, strimzi: StrimziSpec, login: str) -> Listener:
+    """The listener of a `Kafka` that the document names; else the first one with TLS and this type of authentication,
+    internal ones before others. Raises CredentialsInvalid. Only a listener that is named may be without TLS, and only
+    for SCRAM, which sends proofs of the password.
     """
-    listeners = [*_listeners(kafka)]
-    fitting = [one for one in listeners if _type_of(one) == authentication]
-    if strimzi.listener is not None:
-        fitting = [one for one in fitting if one["name"] == strimzi.listener]
+    listeners = kafka.spec.kafka.listeners
+    named = [listener for listener in listeners if strimzi.listener in (None, listener.name)]
+    fitting = [listener for listener in named if listener.login == login]
+    may_be_plain = strimzi.listener is not None and login == _SCRAM
+    usable = [listener for listener in fitting if listener.tls or may_be_plain]
+    if usable:
+        return min(usable, key=lambda listener: not listener.is_internal)
+    shown = ", ".join(map(str, listeners)) or "none"
+    if not named:
+        reason = f"no listener {strimzi.listener}"
+    elif fitting:
+        reason = "no listener with TLS" if strimzi.listener is None else f"no TLS on the listener {strimzi.listener}"
     else:
-        encrypted = [one for one in fitting if one.get("tls")]
-        fitting = sorted(encrypted, key=lambda one: one.get("type") not in _INTERNAL)
-    if fitting:
-        return fitting[0]
-    shown = ", ".join(f"{one['name']} ({_type_of(one) or 'no authentication'})" for one in listeners) or "none"
-    wanted = f"no listener {strimzi.listener}" if strimzi.listener else "no listener with TLS"
-    raise CredentialsInvalid(
-        f"the Kafka {strimzi.name} has {wanted} and the authentication {authentication} of the KafkaUser "
-        f"{strimzi.user}; its listeners are: {shown}"
-    )
+        reason = f"no listener with the authentication {login} of the KafkaUser {strimzi.user}"
+        if strimzi.listener is not None:
+            reason = f"another authentication on the listener {strimzi.listener} than {login} of {strimzi.user}"
+    raise CredentialsInvalid(f"the Kafka {strimzi.name} has {reason}; its listeners are: {shown}")
 
 
-def _authentication_of(user: Mapping[str, str], name: str) -> str:
+def _service_of(kafka: Kafka, listener: Listener, namespace: str) -> str:
+    """The address of the Service of an internal listener, which Strimzi names after the `Kafka`. Raises
+    CredentialsInvalid for another listener: only the status has its address.
+    """
+    name = kafka.metadata.name
+    if not listener.is_internal:
+        raise CredentialsInvalid(
+            f"the Kafka {name} shows no address of its listener {listener.name}; Strimzi writes it at the end of a "
+            "reconciliation, and removes it while the Kafka is paused"
+        )
+    service = f"{name}-kafka-bootstrap" if listener.type == "internal" else f"{name}-kafka-{listener.name}-bootstrap"
+    return f"{service}.{namespace}.svc:{listener.port}"
+
+
+def _login_of(user: Mapping[str, str], name: str) -> str:
     """The type of authentication of a KafkaUser, by the keys of its Secret. Raises CredentialsInvalid."""
     if "user.crt" in user and "user.key" in user:
         return _TLS
@@ -175,17 +305,3 @@ def _authentication_of(user: Mapping[str, str], name: str) -> str:
 def _trust_of(strimzi: StrimziSpec) -> str:
     """The name of our reference to the certificates that are trusted."""
     return f"{strimzi.name}-trustbundle"
-
-
-def _listeners(kafka: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from ((kafka.get("spec") or {}).get("kafka") or {}).get("listeners") or ()
-
-
-def _type_of(listener: Mapping[str, Any]) -> str:
-    return str((listener.get("authentication") or {}).get("type") or "")
-
-
-def _in_status(kafka: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """What the status of a `Kafka` says of a listener; empty for nothing."""
-    shown = (kafka.get("status") or {}).get("listeners") or ()
-    return next((one for one in shown if one.get("name") == name), {})

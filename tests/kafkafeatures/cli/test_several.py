@@ -191,3 +191,21 @@ def test_plans_of_several_documents_have_a_heading_each(server: str, tmp_path: P
     assert done.stdout.endswith(f"\ndefault/b ({tmp_path}/a.yaml)\n")
     assert "connection refused" in done.stderr
     assert list(tmp_path.glob("*.status.yaml")) == []
+
+
+STRIMZI = """---
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: NAME}
+spec: {cluster: {strimzi: {name: my-cluster}}, features: {levels: [{name: group.version, level: 1}]}}
+"""
+
+
+def test_documents_of_a_cluster_that_strimzi_manages_are_refused_with_one_line(tmp_path: Path) -> None:
+    file, config = tmp_path / "a.yaml", tmp_path / "client.properties"
+    file.write_text(STRIMZI.replace("NAME", "a") + STRIMZI.replace("NAME", "b"))
+    assert "default/b and default/a" in str(refused(file))
+    config.write_text("security.protocol=PLAINTEXT\n")
+    file.write_text(STRIMZI.replace("NAME", "a"))
+    with pytest.raises(CommandFailed, match="only the operator reads resources of Strimzi"):
+        documents_of(flags(file, config=config))

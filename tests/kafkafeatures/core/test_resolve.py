@@ -154,6 +154,20 @@ def test_a_level_that_strimzi_manages_is_refused(name: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"migration": {"desired": "PreMigration"}}, "cluster.strimzi excludes migration"),
+        ({"interBrokerProtocolVersion": "3.9"}, "cluster.strimzi excludes interBrokerProtocolVersion"),
+        ({"workload": {"driver": "StatefulSet", "statefulSet": SETS}}, "cluster.strimzi excludes workload.statefulSet"),
+    ],
+    ids=["a migration", "an inter.broker.protocol.version", "StatefulSets"],
+)
+def test_what_strimzi_does_not_have_is_refused_for_its_clusters(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidDocument, match=words):
+        wanted(cluster=STRIMZI, **more)
+
+
+@pytest.mark.parametrize(
     "more",
     [{"bootstrapServers": "a:1"}, {"zookeeper": {"connect": "zk:2181"}}, {"tls": {}}, {"controllerListener": {}}],
     ids=lambda more: next(iter(more)),

@@ -15,6 +15,7 @@ from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.rig import Rig
 from tests.simulated.orders import KEY, Orders
+from tests.simulated.requests import Fault, Request
 
 NAMESPACE = KEY.namespace
 KAFKA = f"/apis/kafka.strimzi.io/v1/namespaces/{NAMESPACE}/kafkas/my-cluster"
@@ -22,6 +23,7 @@ LABELS = {"kafkafeatures.dev/credentials": "true"}
 TLS, SCRAM = {"type": "tls"}, {"type": "scram-sha-512"}
 CERTIFICATES, OTHER = Certificates(), Certificates()
 CERTIFICATE, PRIVATE_KEY = CERTIFICATES.client("kafka-features")
+OWN_CERTIFICATE = {"brokerCertChainAndKey": {"secretName": "own", "certificate": "tls.crt", "key": "tls.key"}}
 UID, BUNDLE, AUTHORITIES = "uid-of-kafka", "my-cluster-trustbundle", "my-cluster-cluster-ca-cert"
 
 
@@ -129,8 +131,7 @@ async def test_certificates_of_a_secret_that_the_kafka_does_not_own_are_not_trus
 
 
 async def test_a_listener_with_a_certificate_of_its_own_is_trusted_by_the_status() -> None:
-    own = {"brokerCertChainAndKey": {"secretName": "own", "certificate": "tls.crt", "key": "tls.key"}}
-    settings = await Scene(listener("tls", authentication=TLS, configuration=own)).settings()
+    settings = await Scene(listener("tls", authentication=TLS, configuration=OWN_CERTIFICATE)).settings()
     assert settings.brokers.tls is not None
     assert settings.brokers.tls.ca == OTHER.other_ca.strip()
 
@@ -155,10 +156,50 @@ async def test_a_paused_kafka_keeps_its_address_and_a_new_process_uses_the_servi
     scene.shows({})  # Strimzi removes the listeners from the status of a Kafka that is paused
     await scene.work()
     assert len(scene.opened) == 1
-    another = Scene()
-    another.shows({})
-    service = Address(f"my-cluster-kafka-bootstrap.{NAMESPACE}.svc", 9093)
-    assert (await another.settings()).bootstrap_servers == (service,)
+    for type_, service in (
+        ("internal", "my-cluster-kafka-bootstrap"),
+        ("cluster-ip", "my-cluster-kafka-inside-bootstrap"),
+    ):
+        another = Scene(listener("inside", type_=type_, authentication=TLS))
+        another.shows({})
+        assert (await another.settings()).bootstrap_servers == (Address(f"{service}.{NAMESPACE}.svc", 9093),)
+
+
+async def test_a_paused_kafka_keeps_the_address_and_the_certificate_of_an_external_listener_beside_a_rival() -> None:
+    scene = Scene(listener("outside", type_="nodeport", authentication=TLS, configuration=OWN_CERTIFICATE))
+    await scene.work()
+    scene.shows({})
+    await scene.controller._connections.close(KEY)  # while another operator writes the status
+    settings = await scene.settings()
+    assert settings.bootstrap_servers == (Address("outside.example", 9094),)
+    assert len(scene.opened) == 2
+
+
+async def test_addresses_in_another_order_open_no_connections_anew() -> None:
+    """Strimzi lists those of a nodeport in any order."""
+    scene = Scene()
+    for addresses in ("a.example:1,b.example:2", "b.example:2, a.example:1"):
+        scene.shows({"tls": addresses})
+        await scene.work()
+    assert len(scene.opened) == 1
+
+
+async def test_the_secret_of_the_user_is_read_once_for_each_reconciliation() -> None:
+    scene, paths = Scene(), list[str]()
+
+    def note(request: Request) -> Fault | None:
+        paths.append(request.path)
+        return None
+
+    scene.api.faults = note
+    await scene.work()
+    assert paths.count(scene.path("kafka-features")) == 1
+
+
+async def test_only_a_listener_that_is_named_may_be_without_tls_and_only_for_scram() -> None:
+    plain = listener("plain", 9092, tls=False, authentication=SCRAM)
+    assert (await Scene(plain, password="secret", listener="plain").settings()).brokers.tls is None
+    assert "no listener with TLS" in await Scene(plain, password="secret").refusal()
 
 
 def without_kafka(scene: Scene) -> None:
@@ -181,6 +222,14 @@ def of_another_kind(scene: Scene) -> None:
     scene.secret("kafka-features", {"token": "secret"}, labels=LABELS)
 
 
+def without_right_to_secrets(scene: Scene) -> None:
+    scene.api.server.forbidden.add("secrets")
+
+
+def without_a_certificate_in_the_bundle(scene: Scene) -> None:
+    scene.secret(BUNDLE, {"cluster-ca.crt": "# Müller"}, owner=UID)
+
+
 def without_certificates(scene: Scene) -> None:
     scene.api.server.remove(scene.path(BUNDLE))
     scene.shows({})
@@ -193,6 +242,11 @@ REFUSED: dict[str, tuple[Callable[[Scene], None], str]] = {
     "no user": (without_user, _LABEL),
     "no label": (without_label, _LABEL),
     "a Secret of another kind": (of_another_kind, "has neither user.crt with user.key nor password"),
+    "no right to Secrets": (without_right_to_secrets, "not authorized to read the Secret kafka-features"),
+    "no certificate in the bundle": (
+        without_a_certificate_in_the_bundle,
+        "the listener tls of the Kafka my-cluster: the CA is not a PEM certificate",
+    ),
     "no certificates": (without_certificates, "no certificates of the listener tls"),
 }
 
@@ -203,22 +257,65 @@ async def test_what_is_missing_is_named(change: Callable[[Scene], None], says: s
     change(scene)
     message = await scene.refusal()
     assert says in message
-    assert "secret" not in message
+    assert "spec.cluster.tls" not in message  # which a document with `strimzi` may not have
+
+
+GOOD, SHOWN = listener("tls", authentication=TLS), {"name": "tls", "bootstrapServers": "a.example:9094"}
+MALFORMED: dict[str, tuple[Any, Any]] = {
+    "listeners are no list": ({"tls": GOOD}, {"listeners": [SHOWN]}),
+    "a listener is a text": (["tls"], {"listeners": [SHOWN]}),
+    "a listener without a name": ([{"tls": True, "authentication": TLS}], {"listeners": [SHOWN]}),
+    "an authentication is a text": ([{**GOOD, "authentication": "tls"}], {"listeners": [SHOWN]}),
+    "no port": ([{key: value for key, value in GOOD.items() if key != "port"}], None),
+    "a listener of the status is a text": ([GOOD], {"listeners": ["tls"]}),
+    "certificates are no texts": ([GOOD], {"listeners": [{**SHOWN, "certificates": [1]}]}),
+    "an address without a port": ([GOOD], {"listeners": [{**SHOWN, "bootstrapServers": "a.example"}]}),
+    "an address of IPv6 without brackets": ([GOOD], {"listeners": [{**SHOWN, "bootstrapServers": "fd00::1:9094"}]}),
+    "an endless address": ([GOOD], {"listeners": [{**SHOWN, "bootstrapServers": "a.example:9094," * 1000}]}),
+}
+
+
+@pytest.mark.parametrize(("listeners", "status"), MALFORMED.values(), ids=MALFORMED)
+async def test_a_malformed_kafka_is_named(listeners: Any, status: Any) -> None:
+    scene = Scene()
+    metadata = {"namespace": NAMESPACE, "name": "my-cluster", "uid": UID}
+    spec = {"kafka": {"listeners": listeners}}
+    scene.api.server.store(KAFKA, {"metadata": metadata, "spec": spec, "status": status})
+    assert "the Kafka my-cluster cannot be used: " in await scene.refusal()
 
 
 @pytest.mark.parametrize(
     ("listeners", "strimzi", "says"),
     [
-        ([listener("plain", tls=False)], {}, "no listener with TLS and the authentication tls of the KafkaUser"),
+        ([listener("plain", tls=False)], {}, "no listener with the authentication tls of the KafkaUser"),
+        (
+            [listener("plain", tls=False, authentication=TLS)],
+            {},
+            "no listener with TLS; its listeners are: plain (tls, ",
+        ),
+        ([listener("plain", tls=False, authentication=TLS)], {"listener": "plain"}, "no TLS on the listener plain"),
         ([listener("scram", authentication=SCRAM)], {}, "its listeners are: scram (scram-sha-512)"),
-        ([listener("tls", authentication=TLS)], {"listener": "outside"}, "no listener outside and the authentication"),
+        (
+            [listener("scram", authentication=SCRAM)],
+            {"listener": "scram"},
+            "another authentication on the listener scram",
+        ),
+        ([listener("tls", authentication=TLS)], {"listener": "outside"}, "no listener outside; its listeners are: tls"),
         (
             [listener("outside", 9095, "nodeport", authentication=TLS)],
             {},
             "shows no address of its listener outside",
         ),
     ],
-    ids=["none with TLS", "another authentication", "not the one that is named", "external, without an address"],
+    ids=[
+        "no authentication",
+        "none with TLS",
+        "the one that is named has no TLS",
+        "another authentication",
+        "the one that is named has another",
+        "not the one that is named",
+        "external, without an address",
+    ],
 )
 async def test_a_listener_that_does_not_fit_is_named(
     listeners: list[dict[str, Any]], strimzi: dict[str, Any], says: str

@@ -145,6 +145,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
                 for resource in resources:  # both raise InvalidDocument for mistakes that the schema does not show
                     bootstrap_of(resource.spec.cluster)
                     wanted_of(resource)
+                settings = [_settings(resource, security) for resource in resources]
         except CommandFailed as failed:
             problems.append(failed)
             continue
@@ -153,7 +154,10 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         elif other_names:
             problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(other_names)}", file))
         alone = len(resources) == 1
-        documents += [Document(file, resource, alone, owners, _settings(resource, security)) for resource in resources]
+        documents += [
+            Document(file, resource, alone, owners, of_flags)
+            for resource, of_flags in zip(resources, settings, strict=True)
+        ]
     problems += _conflicts(documents)
     if not documents and not problems:
         problems.append(_refused("no KafkaFeatures document found; subfolders are not followed", *arguments.file))
@@ -212,6 +216,7 @@ def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
         cluster = document.resource.spec.cluster
         keys: list[object] = [address for part in bootstrap_of(cluster) for address in part]
         keys += [cluster.cluster_id] if cluster.cluster_id else []
+        keys += [(document.resource.metadata.namespace, cluster.strimzi.name)] if cluster.strimzi is not None else []
         if document.resource.spec.mode != "Apply":
             continue
         if other := next((clusters[key] for key in keys if key in clusters), None):

@@ -74,6 +74,8 @@ _NOT_TLS = (
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 _CERTIFICATE = re.compile(rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----(.*?)-----END", re.DOTALL)
 
+_PEM = re.compile(r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL)
+
 
 def context(tls: Tls) -> ssl.SSLContext:
     """A client's context, TLS 1.2 or newer. Raises TlsFailed where a PEM text cannot be used, naming which."""
@@ -84,11 +86,14 @@ def context(tls: Tls) -> ssl.SSLContext:
     else:
         ssl_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            ssl_context.load_verify_locations(cadata=tls.ca)
-        except (ssl.SSLError, ValueError):
+            # Text around the certificates, such as names in comments, may be other than ASCII, which `ssl` refuses.
+            ssl_context.load_verify_locations(cadata="\n".join(_PEM.findall(tls.ca)) or tls.ca)
+        except (ssl.SSLError, ValueError, TypeError):
             raise TlsFailed(
                 "the CA is not a PEM certificate", remedy="it must start with -----BEGIN CERTIFICATE"
             ) from None
+        # As Java's trust stores have it, whatever is configured is trusted, also a certificate that is no root.
+        ssl_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     ssl_context.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.certificate is not None or tls.key is not None:
         _load_client(ssl_context, tls)

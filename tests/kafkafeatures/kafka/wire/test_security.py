@@ -73,6 +73,16 @@ async def test_a_node_with_a_trusted_certificate_is_connected_to(tmp_path: Path)
         await attempt(server, Security(TRUSTED))
 
 
+@pytest.mark.parametrize(
+    "trusted",
+    [f"# Müller & Söhne\n{CERTIFICATES.ca}", CERTIFICATES.node[0]],
+    ids=["with a comment that is not ASCII", "the node's certificate, without its root"],
+)
+async def test_whatever_certificate_is_configured_is_trusted(tmp_path: Path, trusted: str) -> None:
+    async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as server:
+        await attempt(server, Security(Tls(ca=trusted)))
+
+
 async def test_a_client_certificate_is_sent_if_the_server_asks_for_one(tmp_path: Path) -> None:
     context = server_side(tmp_path, CERTIFICATES.node, wants_client=True)
     async with serving(answering(), context) as server:

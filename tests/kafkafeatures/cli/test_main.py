@@ -352,3 +352,9 @@ def test_a_command_word_of_another_tool_is_answered_with_an_explanation_and_no_s
         pages = re.findall(r"docs/\S+\.md", answer)
         assert pages
         assert all((Path(__file__).parents[3] / page).exists() for page in pages)
+
+
+@pytest.mark.parametrize("command", ["upgrade", "check"])
+def test_the_flag_of_kafkas_own_tool_names_the_release_too(command: str) -> None:
+    done = commands.command([command, "--release-version", "7.9", "--bootstrap-server", "127.0.0.1:1"])
+    assert (done.returncode, "release '7.9' is one of Confluent Platform, with Kafka 3.9" in done.stderr) == (64, True)

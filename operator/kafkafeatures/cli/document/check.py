@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `check`."""
     add_connection_flags(parser)
     parser.add_argument(
-        "--release", type=release, metavar="X", help="also: can its levels be raised to those of Kafka X"
+        "--release",
+        "--release-version",
+        type=release,
+        metavar="X",
+        help="also: can its levels be raised to those of Kafka X",
     )
     add_rights_flags(parser)
     parser.add_argument(

@@ -40,7 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `upgrade`."""
     add_connection_flags(parser)
     parser.add_argument(
-        "--release", type=release, required=True, metavar="X", help="raise the levels to those of Kafka X"
+        "--release",
+        "--release-version",
+        type=release,
+        required=True,
+        metavar="X",
+        help="raise the levels to those of Kafka X",
     )
     parser.add_argument(
         "--save", type=Path, metavar="FILE", help="also write the document there, for Git; it refers to secrets by name"

@@ -16,11 +16,29 @@ _BACK = (
     f"to downgrade a feature, {_DOCUMENT}; to go back from a migration to KRaft, set spec.migration.desired to "
     "RolledBack; see docs/how-to/migrate-to-kraft.md"
 )
+_REFERENCE = "see docs/reference/commands.md"
+_PLAN = f"kafkafeatures plan -f FILE checks a document and shows what it would change; {_REFERENCE}"
+_SHOW = (
+    "kafkafeatures list shows all resources, kafkafeatures status NAME one of them, kafkafeatures describe a cluster; "
+    f"{_REFERENCE}"
+)
+_PAGE = (
+    "kafkafeatures report NAME --html FILE writes a page of a resource, kafkafeatures describe -o html of a cluster; "
+    f"{_REFERENCE}"
+)
 ANSWERS: Mapping[str, str] = {
+    "diff": _PLAN,
+    "dashboard": _PAGE,
     "downgrade": f"to downgrade a feature, {_DOCUMENT}",
     "lower": f"to downgrade a feature, {_DOCUMENT}",
+    "get": _SHOW,
+    "preview": _PLAN,
     "revert": _BACK,
     "rollback": _BACK,
+    "serve": _PAGE,
+    "show": _SHOW,
+    "ui": _PAGE,
     "undo": _BACK,
+    "validate": _PLAN,
 }
 """Remedy by word."""

@@ -25,6 +25,8 @@ RENDERINGS: Mapping[str, Values] = {
         "nameOverride": "features",
         "pipeline": {
             **PIPELINE,
+            "config": {**PIPELINE["config"], "clients": {"releases": ["4.1"]}},
+            "evidence": {"existingClaim": "evidence"},
             "executors": {"instances": 2},
             "image": {**PIPELINE["image"], "registry": "elsewhere:5000"},
             "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "6Gi"}},

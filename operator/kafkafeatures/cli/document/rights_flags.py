@@ -40,7 +40,10 @@ def add_rights_flags(parser: argparse.ArgumentParser) -> None:
 
 def rights_are_asked(arguments: argparse.Namespace) -> bool:
     """True for `check --rights`. Raises CommandFailed for flags that do not fit together."""
-    dependent = {"--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper}
+    dependent = {
+        "--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper,
+        "--zookeeper-config": arguments.zookeeper_config,
+    }  # fmt: skip
     if not arguments.rights:
         if wrong_flag := next((flag for flag, value in dependent.items() if value is not None), None):
             raise CommandFailed(f"{wrong_flag} requires --rights", Exit.USAGE)

@@ -2,7 +2,7 @@
 
 It decides which rows a range has, which of them are kept (`MODES`, NoOp records), and where the next part of the same
 file begins. It runs in this process, or as a task of Spark. Spark sends it to the workers by value, so it may import
-`stores` beside it, `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
+only `record_files` and `stores` beside it, `kraftlog`, numpy, pyarrow and the standard library.
 Memory is bounded whatever the bytes are; nothing of a file is ever run or trusted.
 """
 

@@ -40,9 +40,10 @@ def new_path(table_name: str) -> str:
 
 
 class RecordFile(NamedTuple):
-    """A Parquet file that was written. path: below the output; None: there were no rows, and there is no file.
-    times: of the earliest and the
-    latest record, in ms since 1970; None: no record has one.
+    """A Parquet file that was written.
+
+    path: below the output; None: there were no rows, and there is no file.
+    times: of the earliest and the latest record, in ms since 1970; None: no record has one.
     """
 
     path: str | None

@@ -1,6 +1,6 @@
 """Table of the simulated Kafka releases: feature ranges and API versions, one row for each release.
 
-Read by `world` (registrations, judgements) and by the wire server (ApiVersions). A new release is one row.
+A new release is one row.
 
 Sources: the feature ranges are those of the product (`core/facts/binaries.py`). API versions were read off real nodes
 of 3.9, 4.1, 4.2, 4.3 and 4.4 (brokers and controllers); those of 4.0 are derived from the neighbouring rows and were

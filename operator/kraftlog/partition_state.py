@@ -1,5 +1,4 @@
-"""Mutable state of partitions, to which records are applied. Called by `rules` with single records, by `columns` with
-many at once, and by readers of a live cluster with the partitions that it reports.
+"""Mutable state of partitions, to which records are applied: one by one, or many at once.
 
 The rules are those of Kafka's `TopicsDelta` and `PartitionRegistration.merge`. A record that contradicts the state (of
 an unknown topic, or with a broker in the ISR that has no replica) raises ContradictionError and changes nothing.

@@ -209,13 +209,19 @@ def test_apply_dry_run_prints_the_same_as_plan_and_writes_no_file(
 def test_a_plan_is_drawn_as_a_picture_or_a_page_with_its_exit_code(
     cluster: dict[str, Any], tmp_path: Path, form: str, begins: str
 ) -> None:
-    path = document(tmp_path, cluster, {"metadata.version": 99})
+    document(tmp_path, cluster, {"metadata.version": 99})
     drawn = shell(f"{PROGRAM} plan -f levels.yaml -o {form}", tmp_path)
     assert (drawn.returncode, drawn.stderr) == (4, "")
     assert drawn.stdout.startswith(begins)
     assert "Blockers" in drawn.stdout
-    other = path.read_text().replace('"x"', '"y"').replace('"spec": {', '"spec": {"mode": "Observe", ')
-    (tmp_path / "other.yaml").write_text(other)
+
+
+@pytest.mark.parametrize("form", ["svg", "html"])
+def test_only_one_document_is_drawn_as_a_picture_or_a_page(cluster: dict[str, Any], tmp_path: Path, form: str) -> None:
+    body = json.loads(document(tmp_path, cluster, {"metadata.version": 99}).read_text())
+    body["metadata"]["name"] = "other"
+    body["spec"]["mode"] = "Observe"  # two documents in mode Apply for one cluster are refused before
+    (tmp_path / "other.yaml").write_text(json.dumps(body))
     several = shell(f"{PROGRAM} plan -f levels.yaml -f other.yaml -o {form}", tmp_path)
     assert (several.returncode, several.stdout) == (64, "")
     assert f"-o {form} draws one document; these are 2" in several.stderr

@@ -22,6 +22,7 @@ from kafkasim.fleet.idle import IdleRun
 from kafkasim.fleet.plan import DAY_MS, OWN_STORIES, SMALL, UNTIL_MS, WHOLE, Story, draw
 from kafkasim.log import Write, encode
 from kraftlog import Batch, Decoded, Replay, Section, decode, decode_control, walk
+from kraftlog.image import ZkMigrationState
 from kraftlog.reading import Reading
 from kraftlog.schema import table
 from tests.kafkasim.fleets import (
@@ -159,7 +160,7 @@ def test_exactly_one_finalized_level_of_a_fleet_differs_from_its_document() -> N
 
 def test_the_stuck_migration_of_a_fleet_has_one_broker_in_zookeeper_mode() -> None:
     image = history_with(Story.STUCK_MIGRATION).image
-    assert image.zk_migration_state == 1
+    assert image.zk_migration_state == ZkMigrationState.MIGRATION
     modes = [broker.is_migrating_zk_broker for _, broker in sorted(image.brokers.items())]
     assert modes == [False] * (len(modes) - 1) + [True]
 

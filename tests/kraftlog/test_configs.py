@@ -68,6 +68,9 @@ def test_credentials_are_equal_only_if_all_their_secrets_are() -> None:
 
     assert digest(credential()) == digest(credential(b"other"), credential())
     assert digest(credential()) != digest(credential(b"other"))
+
+
+def test_a_credential_is_removed_by_its_record() -> None:
     gone = frame(REMOVE_USER_SCRAM_CREDENTIAL, {"name": "alice", "mechanism": 1})
     assert dict(image_of(credential(), gone).configs.credentials) == {}
 

@@ -90,8 +90,11 @@ def test_a_file_cut_at_any_byte_is_accounted_for_and_names_the_cut() -> None:
 
 
 def test_unknown_records_are_kept_and_records_that_contradict_the_schema_are_damaged() -> None:
-    _, damages, account = read(batch(0, no_op(), bytes((1, 99, 0)), bytes((0, 1, 1)), no_op() + b"\0"))
-    assert damages == []
+    unknown_type = bytes((1, 99, 0))  # version of the frame, type of the record, its version
+    unknown_frame = bytes((0, 1, 1))
+    with_a_byte_too_many = no_op() + b"\0"
+    _, damages, account = read(batch(0, no_op(), unknown_type, unknown_frame, with_a_byte_too_many))
+    assert damages == []  # the batch itself is sound: only one of its records counts as damaged
     assert {kind: share.records for kind, share in account.kept.items()} == {
         RawReason.TYPE.value: 1, RawReason.FRAME.value: 1,
     }  # fmt: skip

@@ -11,7 +11,8 @@ Copies of a log count twice here; the table `client_api_usage` counts them once.
 
 Options:
 
-    path     folder or URI with `<cluster>/<broker>/*`: request logs and reduced ones, by their names as in `reading`
+    path     folder or URI with `<cluster>/<broker>/*`: request logs and reduced ones; the name of a file decides which
+             (`featurelog/clients/kinds.py`)
     mode     PERMISSIVE (default): lines that cannot be parsed, and files that cannot be read to their end, make a row
              with their number, and the reason. DROPMALFORMED: they are left out. FAILFAST: they end the query
     piece    bytes of a large file that a partition has, at least; default 128 MiB, as Spark reads text

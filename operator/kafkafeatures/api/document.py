@@ -1,4 +1,6 @@
-"""Makes types of a parsed document, or lists every problem in it."""
+"""Reads the document of a `KafkaFeatures` resource, already parsed from YAML or JSON, into its type (`api/spec.py`), or
+lists every problem in it.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ class InvalidDocument(ValueError):
 
 
 class UnknownRelease(InvalidDocument):
-    """The document names a release, or a level by a name, that this version does not know."""
+    """The document names a release, or a level by a name, that this version does not know. Raised by
+    `core/resolve.py`.
+    """
 
     reason = Reason.UNKNOWN_RELEASE
 
 
 def read_document(document: object) -> KafkaFeatures:
-    """Make the types of a parsed YAML or JSON document. Raises InvalidDocument with every problem found."""
+    """The resource in a parsed document, without its status. Raises InvalidDocument with every problem."""
     if not isinstance(document, Mapping):
         raise InvalidDocument(("the document is not a mapping; it must start with apiVersion and kind",))
     body = {key: value for key, value in document.items() if key != "status"}

@@ -243,12 +243,12 @@ class Cluster:
         """The changes of finalized levels since this position of the log. Recent ones are in each reading; older ones
         are fetched once and kept until another node leads, since the log may have been restored then.
         """
-        leader = self._log.leader()
-        if self._as_read is None or self._last is None or leader is None:
-            return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
+        leader, until = self._log.leader(), self._levels.since_offset
+        if self._as_read is None or self._last is None or leader is None or until is None:
+            return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet with a known cluster id")
         key = self._last.cluster_id, leader[1], offset, epoch
         if self._earlier is None or self._earlier[0] != key:
-            of, timeout, until = self._log.leaders.cluster_id, self._settings.request_timeout, self._levels.since_offset
+            of, timeout = self._log.leaders.cluster_id, self._settings.request_timeout
             source = LogSource(leader[0], leader[1].epoch, cluster_id=of, timeout=timeout, until=until)
             moves = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
             if isinstance(moves, KafkaError):

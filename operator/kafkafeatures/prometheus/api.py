@@ -1,8 +1,7 @@
 """The query API of a Prometheus: instant and range queries, their answers decoded and checked.
 
-Called by `evidence.py`. The transport is injected, and holds the limits of bytes and time (`http.py`).
-What it decides: an answer with a warning is refused, for it may be a part of the answer, and a part
-proves nothing. https://prometheus.io/docs/prometheus/latest/querying/api/
+The transport is injected, and holds the limits of bytes and time (`http.py`). What it decides: an answer with a warning
+is refused, for it may be a part of the answer, and a part proves nothing. https://prometheus.io/docs/prometheus/latest/querying/api/
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes texts of many rows at once, as Arrow arrays: numbers, uuids, slices of a file, and joins of these.
 
-Called by `fields`, `columns` and `lines`. The text of a row is joined from parts: a part is a string, which is equal in
-all rows, or an array with an item for each row.
+The text of a row is joined from parts: a part is a string, which is equal in all rows, or an array with an item for
+each row.
 """
 
 from __future__ import annotations

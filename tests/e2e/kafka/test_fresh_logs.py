@@ -176,7 +176,9 @@ def test_no_secret_of_a_node_is_shown(written: Cluster, capsys: pytest.CaptureFi
 def test_levels_that_a_directory_was_formatted_with_are_those_of_the_cluster_only_where_its_leader_wrote_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka 4.4 formats a directory with levels (KIP-1170), which a leader of 4.3 never reads."""
+    """Kafka 4.4 formats a directory with levels (KIP-1170), which a leader of 4.3 never reads. Here 4.4 (`NEWEST`)
+    formats the directory of the only controller, and 4.3 (`RECENT`) runs it.
+    """
     with Cluster(
         tmp_path, NEWEST, controllers=1, brokers=1, dynamic=True, release_version="4.3", versions={3001: RECENT}
     ) as cluster:

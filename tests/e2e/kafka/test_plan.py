@@ -121,7 +121,10 @@ def test_a_downgrade_that_loses_metadata_is_refused_though_it_has_a_consent(clus
     assert levels(describe(cluster))["metadata.version"] == 25
 
 
-def test_a_dependency_that_is_not_met_is_named_with_its_level(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_dependency_that_a_downgrade_breaks_is_named_with_its_level_beside_the_refused_downgrade(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """From metadata.version 25 to 22 metadata would be lost, so the consent does not allow it."""
     path = document(
         tmp_path / "l.yaml",
         cluster,
@@ -133,8 +136,10 @@ def test_a_dependency_that_is_not_met_is_named_with_its_level(cluster: Cluster, 
         },
         consents=["metadata.version:25->22"],
     )
-    kinds = {(one["kind"], one["feature"]) for one in plan(path, code=4)["blockers"]}
-    assert kinds == {("Dependency", "eligible.leader.replicas.version"), ("Downgrade", "metadata.version")}
+    messages = {(one["kind"], one["feature"]): one["message"] for one in plan(path, code=4)["blockers"]}
+    dependency, downgrade = ("Dependency", "eligible.leader.replicas.version"), ("Downgrade", "metadata.version")
+    assert messages.keys() == {dependency, downgrade}
+    assert "metadata.version 23" in messages[dependency]
 
 
 def test_a_plan_with_computed_levels_waits_for_the_approval_of_its_own_hash(cluster: Cluster, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_the_page_of_a_cluster_has_levels_registrations_and_coverage() -> None:
     assert all(row["evidence_file"] in shown[4] for row, shown in zip(ordered(one), timeline, strict=True))
     registered = made.rows_under("At the end of what was read")[1:]
     assert [row[0] for row in registered] == ["brokers 1-5", "controllers 101-103"]
-    assert [row[4].split(" ")[0] for row in registered] == ["5", "3"]
+    assert [row[4].split(" ")[0] for row in registered] == ["5", "3"]  # such as `5 registrations`
     places = [f"{row['registered_file']}, offset {row['registered_offset']}" for row in one.current]
     assert all(place in made.text for place in places)
     assert f"offset {one.gate['watermark']['offset']}" in made.text

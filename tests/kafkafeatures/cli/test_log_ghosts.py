@@ -139,7 +139,7 @@ def test_a_snapshot_without_a_timestamp_gives_no_date(tmp_path: Path, capsys: py
     assert document["unclear"][0]["reason"] == "fenced; since when is not known"
 
 
-def test_evidence_of_an_earlier_process_does_not_clear_a_registration(
+def test_the_last_registration_is_that_of_the_present_process_not_of_an_earlier_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(3, incarnation=1)], start=1))

@@ -342,7 +342,7 @@ def test_the_content_of_the_deleted_migration_znode_is_in_the_intent_the_event_a
 
 
 @pytest.mark.parametrize("result", [Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT])
-def test_a_deletion_that_was_not_carried_out_leaves_no_content_and_no_event(result: Result) -> None:
+def test_a_deletion_that_was_not_carried_out_leaves_no_content_of_the_znode_and_no_event(result: Result) -> None:
     before, after = ended(RAISED, result)
     assert after.migration == before.migration
     assert events_between(before, after) == ()

@@ -67,7 +67,9 @@ def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(observa
     ],
     ids=["a broker in KRaft mode", "all brokers in KRaft mode", "znodes were copied", "silent broker"],
 )
-def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_kraft(observation: Observation) -> None:
+def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_or_may_be_in_kraft(
+    observation: Observation,
+) -> None:
     assert remedies(observation) == {ACL}
 
 

@@ -108,7 +108,7 @@ def test_allowing_everyone_where_no_acl_exists_lets_brokers_register() -> None:
 def test_scram_is_no_finding_where_the_listener_of_controllers_uses_no_scram() -> None:
     listener = with_settings(
         (1, *CONTROLLERS),
-        controller__listener__names="CONTROLLER",
+        controller__listener__names="CONTROLLER",  # SSL, by the listener.security.protocol.map of `healthy`
         sasl__mechanism__controller__protocol="SCRAM-SHA-256",
     )
     assert not findings(listener(healthy()))

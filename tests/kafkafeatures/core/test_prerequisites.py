@@ -83,7 +83,8 @@ def test_a_setting_whose_value_a_node_hides_counts_as_unknown() -> None:
     assert "of broker 1 is not known" in line
 
 
-def test_a_broker_that_does_not_have_the_setting_makes_no_warning() -> None:
+def test_a_broker_that_is_too_old_to_have_the_setting_makes_no_warning() -> None:
+    """A Kafka whose answer (`proved_at`) lacks the setting does not support the level either."""
     assert not lines(SHARE, broker(1))
 
 

@@ -388,7 +388,7 @@ def test_a_plan_may_be_approved_before_its_window_opens() -> None:
     assert waiting.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
 
 
-def test_the_soak_of_a_change_is_reported_before_its_window() -> None:
+def test_a_change_that_waits_for_its_soak_and_its_window_reports_the_soak() -> None:
     waiting = deciding(replace(WANTED, rollout=NOON), soaking())
     assert isinstance(waiting, Wait)
     assert waiting.reason is Reason.SOAKING

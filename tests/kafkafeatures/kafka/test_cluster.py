@@ -96,6 +96,18 @@ async def test_level_changes_are_read_from_the_first_record_if_a_reading_begins_
     assert [level for _, level in earlier.moves["metadata.version"]] == [21]
 
 
+async def test_level_changes_are_not_taken_for_none_while_the_id_of_the_cluster_is_not_known() -> None:
+    """Controllers tell the id only from metadata.version 15 on, and no broker is asked here."""
+    async with served(plan(metadata_version=14)) as server:
+        await server.act(lambda world: world.take_snapshot())
+        controllers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.CONTROLLER))
+        async with Cluster(ClusterSettings((), controllers), environment=SYSTEM) as cluster:
+            readings = await cluster.read()
+            assert isinstance(readings.probe.cluster_id, Failure)
+            assert isinstance(readings.log, LogReading)
+            assert isinstance(await cluster.moves_since(FIRST_OFFSET, readings.log.leader_epoch), Failure)
+
+
 async def test_a_log_is_followed_only_of_its_own_cluster_and_only_over_an_open_connection() -> None:
     async with served(plan()) as server:
         brokers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.BROKER))

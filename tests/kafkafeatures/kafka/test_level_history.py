@@ -52,6 +52,14 @@ def test_another_cluster_or_a_truncated_log_has_no_known_history() -> None:
         assert history.complete(reading(offset, FROM_A_SNAPSHOT), cluster).image.former_levels == FROM_A_SNAPSHOT
 
 
+def test_no_changes_are_known_before_a_reading_of_a_cluster_whose_id_is_known() -> None:
+    history = LevelHistory()
+    history.complete(reading(100, FROM_THE_BEGINNING), Failure(FailureKind.NOT_ASKED, "", "not known"))
+    assert history.since_offset is None
+    history.complete(reading(100, FROM_THE_BEGINNING), "a")
+    assert history.since_offset == FROM_THE_BEGINNING.since_offset
+
+
 LEVELS = (
     batch(100, level("share.version", 1), epoch=5)
     + batch(101, no_op(), epoch=5)

@@ -157,7 +157,8 @@ async def test_a_recording_that_no_longer_continues_is_closed_so_that_it_can_be_
     assert rig.names("recorder-kafka_gone") == [f"{0:020}.log"]
 
 
-async def test_with_a_segment_that_is_closed_the_newest_snapshot_is_kept(tmp_path: Path) -> None:
+async def test_when_a_segment_is_closed_the_newest_snapshot_of_the_leader_is_recorded(tmp_path: Path) -> None:
+    """Segments before the snapshot can be removed from then on."""
     async with recording(tmp_path) as rig:
         leader = whole(5)
         await rig.look(leader, 5)

@@ -168,7 +168,7 @@ def test_a_status_restored_from_a_backup_does_not_renew_a_used_consent(document:
     assert len(cluster.sent) == 1
 
 
-def test_changes_made_while_the_log_was_denied_do_not_void_an_approval_later() -> None:
+def test_an_own_change_that_was_sent_while_the_log_was_denied_does_not_void_the_approval_of_the_rest() -> None:
     both = {"group.version": 1, "transaction.version": 2}
     cluster, store = waiting(both, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
@@ -176,7 +176,7 @@ def test_changes_made_while_the_log_was_denied_do_not_void_an_approval_later() -
     cluster.reach(Access(cluster_action=False))
     once(cluster, store)
     assert len(cluster.sent) == 1
-    once(cluster, store)
+    once(cluster, store)  # answers of the nodes settle this change, without the log
     cluster.reach(Access())
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 2

@@ -108,7 +108,7 @@ def test_a_status_without_cluster_id_belongs_to_no_cluster_until_the_document_na
     ours, other = Simulated(A), Simulated(B)
     store = store_of(DesiredState({"group.version": 1}))
     run(ours, store)
-    store.wanted = replace(LOWER, levels={"group.version": 0})
+    store.wanted = LOWER
     store.server.schema = schema.open_status()
     for lost in ({}, {"clusterId": ["?"]}):
         without_id = {name: value for name, value in store.status.items() if name != "clusterId"}

@@ -221,7 +221,7 @@ def test_a_change_sent_directly_to_the_active_controller_may_be_reverted_at_once
     cluster = Watched({"metadata.version": 27, "share.version": 0})
     store = Store(cluster, {"share.version": 1})
     assert isinstance(run(cluster, store).decision, Done)
-    assert "via" not in store.status["history"][-1]
+    assert "via" not in store.status["history"][-1]  # no broker forwarded it
     store.wanted = LOWERED
     assert isinstance(run(cluster, store).decision, Done)
 

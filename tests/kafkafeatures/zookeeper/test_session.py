@@ -203,12 +203,17 @@ def has_received(at: socket.socket) -> bool:
         return False
 
 
-def test_a_transaction_is_sent_on_the_connection_that_held_it() -> None:
+def may_have_left(frames: Frames) -> bool:
+    """Forbid transactions from now on, and tell whether a byte of one may have left before."""
+    return frames.forbid_transactions()
+
+
+def test_a_transaction_is_sent_on_the_connection_on_which_it_was_permitted() -> None:
     with connected() as (frames, server):
         frames.permit_transaction()
-        frames._submit(TRANSACTION, 1.0, 1)
+        frames._submit(TRANSACTION, timeout=1.0, xid=1)
         assert has_received(server)
-        assert frames.forbid_transactions()
+        assert may_have_left(frames)
 
 
 def test_a_transaction_is_never_sent_on_a_later_connection() -> None:
@@ -216,10 +221,10 @@ def test_a_transaction_is_never_sent_on_a_later_connection() -> None:
         frames.permit_transaction()
         frames._socket = later._socket
         with pytest.raises(ConnectionDropped):
-            frames._submit(TRANSACTION, 1.0, 1)
+            frames._submit(TRANSACTION, timeout=1.0, xid=1)
         assert not has_received(server)
         assert not has_received(other)
-        assert not frames.forbid_transactions()
+        assert not may_have_left(frames)
 
 
 def test_a_transaction_is_not_sent_once_it_is_forbidden_nor_without_a_permission() -> None:
@@ -227,18 +232,18 @@ def test_a_transaction_is_not_sent_once_it_is_forbidden_nor_without_a_permission
         with connected() as (frames, server):
             if was_permitted:
                 frames.permit_transaction()
-                assert not frames.forbid_transactions()
+                assert not may_have_left(frames)
             with pytest.raises(ConnectionDropped):
-                frames._submit(TRANSACTION, 1.0, 1)
+                frames._submit(TRANSACTION, timeout=1.0, xid=1)
             assert not has_received(server)
-            assert not frames.forbid_transactions()
+            assert not may_have_left(frames)
 
 
 def test_a_request_that_only_reads_is_sent_without_a_permission_and_is_no_transaction() -> None:
     with connected() as (frames, server):
-        frames._submit(GetData("/controller", None), 1.0, 1)
+        frames._submit(GetData("/controller", None), timeout=1.0, xid=1)
         assert has_received(server)
-        assert not frames.forbid_transactions()
+        assert not may_have_left(frames)
 
 
 def test_a_transaction_without_a_connection_is_not_sent() -> None:
@@ -246,4 +251,4 @@ def test_a_transaction_without_a_connection_is_not_sent() -> None:
         frames._socket = None
         frames.permit_transaction()
         with pytest.raises(ConnectionDropped):
-            frames._submit(TRANSACTION, 1.0, 1)
+            frames._submit(TRANSACTION, timeout=1.0, xid=1)

@@ -1,8 +1,8 @@
 """Reads metadata logs from a support bundle: a tar, tar.gz or zip file from an untrusted source.
 
-It decides which members are read, and limits their number, size and inflated size. Only files of metadata logs are
-copied, all into one temporary file without a name, so that paths in a bundle cannot lead out of a folder. Links and
-devices are ignored. Called by `cli/log/paths.py`.
+It decides which members are read, and limits their number, size and inflated size. Only files of metadata logs, and
+`meta.properties`, are copied, all into one temporary file without a name, so that paths in a bundle cannot lead out of
+a folder. Links and devices are ignored. Called by `cli/log/paths.py`.
 """
 
 from __future__ import annotations

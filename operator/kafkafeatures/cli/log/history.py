@@ -1,4 +1,4 @@
-"""Reads the changes in the log of a node, file by file, and the gaps between files: for `timeline` and `ghosts`.
+"""Reads the changes in the log of a node, file by file, and the gaps between files.
 
 It decides in which order segments and snapshots are read, and reports gaps between them. A snapshot is a state, not a
 change, so it is returned only where the changes that led to it are not in the log: at the beginning, and after a gap.

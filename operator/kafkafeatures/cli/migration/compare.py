@@ -1,4 +1,5 @@
-"""`kafkafeatures migration compare`: prints every difference between ZooKeeper and the metadata log.
+"""`kafkafeatures migration compare`: prints the differences between ZooKeeper and the metadata log, up to `MOST_KEPT`,
+and their number.
 
 It works only while a migration writes to both. Changes nothing. Called by `command.py`.
 """

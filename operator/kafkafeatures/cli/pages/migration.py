@@ -1,5 +1,5 @@
 """Section about a migration from ZooKeeper on a report's page: the mode of each broker, and whether the cluster can go
-back.
+back. "The flag" in its texts is `zookeeper.metadata.migration.enable`.
 
 Pure. Called by `cli/pages/resource.py`. The status has the phase. If the metadata log was read, it has the times at
 which brokers changed their mode and the point of no return was passed, each with the record that proves it. Otherwise

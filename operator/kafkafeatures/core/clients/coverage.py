@@ -47,7 +47,7 @@ class GapCause(StrEnum):
     NO_EVIDENCE = "NoEvidence"
     """The broker has no scrape at all."""
     CONTRADICTION = "Contradiction"
-    """The scrapes of the broker contradict each other, so none of them counts."""
+    """The scrapes of the broker contradict each other, so they cover no time. Requests that they show still count."""
     BEFORE_START = "BeforeStart"
     """From the begin of the window to the start of the first process that was scraped."""
     RESTART = "Restart"

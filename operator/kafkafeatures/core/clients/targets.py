@@ -93,7 +93,9 @@ class Targets(Struct, frozen=True):
         return Acceptance.REMOVED if version < entry.min else Acceptance.NEWER
 
     def matters(self, release: str) -> Callable[[tuple[str, int]], bool]:
-        """A function that is True for an API and version of which the release may not accept a client's requests."""
+        """A function that is True for an API and version of which the release does not, or not surely, accept requests
+        of clients.
+        """
         target = self.of(release)
 
         @cache

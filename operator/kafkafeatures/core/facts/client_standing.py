@@ -1,7 +1,8 @@
 """Judgement of whether clients are ready for a release of Kafka, with reason, message and remedy for people.
 
-Pure. Called for the condition ClientsCompatible and `status.clients` (`core/report/clients_document.py`), and before a
-restart (`core/roll/breaking_clients.py`). Code that reads evidence learns here which brokers the evidence has to cover.
+Pure. Called for the condition ClientsCompatible and `status.clients` (`core/report/clients_document.py`), before a
+restart (`core/roll/breaking_clients.py`), and by code that reads evidence, which learns here which brokers it has to
+cover.
 The rule: evidence counts only for the release, the window and the brokers for which it was read. Other evidence proves
 nothing.
 """

@@ -156,7 +156,7 @@ class NodeAnswer(Struct, frozen=True):
 
     supported: Mapping[str, VersionRange]
     finalized: Mapping[str, int]
-    finalized_epoch: int  # -1 unknown; for display, never compared
+    finalized_epoch: int  # -1: `finalized` is not known
     apis: Mapping[int, VersionRange]  # API key -> versions
     zk_migration_ready: bool = False
     complete: bool = True  # False: an ApiVersions below v4, features with minimum 0 may be missing

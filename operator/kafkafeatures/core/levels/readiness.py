@@ -1,8 +1,8 @@
 """Rules by which a level may be finalized, as functions of plain values.
 
-Pure. The operator's preflight (`core/levels/checks.py`) applies them to a live cluster and adds remedies; the pipeline
-(`featurelog/tables/upgrade_readiness.py`) applies them to a metadata log and adds the record that decides. Callers
-handle values that are not known.
+Pure. The operator's preflight (`checks.py`, `node_ranges.py`) applies them to a live cluster and adds remedies; the
+pipeline (`featurelog/tables/upgrade_readiness.py`) applies them to a metadata log and adds the record that decides.
+Callers handle values that are not known.
 
 Kafka's own checks are in `FeatureControlManager.java`. They let a raise of kraft.version pass although some controllers
 would ignore it.

@@ -17,8 +17,8 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 
 def not_led(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Blockers for a quorum that no active controller leads, and for voters that are not registered or do not answer.
-    While brokers change their mode, a voter that does not answer blocks nothing if it had the flag when it last
-    registered.
+    While brokers change their mode (`HALF_DONE`), a voter that does not answer blocks nothing if its last registration
+    had `zookeeper.metadata.migration.enable`.
     """
     observation = progress.observation
     failure = observation.no_quorum

@@ -34,7 +34,8 @@ from kafkafeatures.core.words import counted
 
 
 class Return(Struct, frozen=True):
-    """Way back from the end of a way, and from any point on it.
+    """How to go back from an edge of the migration (`edges.py`: a way from one position to the next): from its end, or
+    from any point on it.
 
     to: position to which it leads; None: there is no way back.
     how: the actions, or the reason why there is no way back.
@@ -70,16 +71,16 @@ RETURNS: Mapping[Edge, Return] = {
     GIVE_UP: Return(None, _ANEW, ""),
     WITHDRAW: Return(None, _ANEW, ""),
 }
-"""By way, the way back from it."""
+"""By edge, how to go back from it."""
 
-_ENDS_BY: Mapping[Position, Edge] = {
+_EDGE_TO: Mapping[Position, Edge] = {
     Position.PRE_MIGRATION: START_CONTROLLERS,
     Position.FLAGGING: FLAG_BROKERS,
     Position.COPYING: FLAG_BROKERS,
     Position.COPIED: FLAG_BROKERS,
     Position.DUAL_WRITE: MOVE_BROKERS,
 }
-"""Positions from which a way leads back, each with the way on which, or at whose end, the cluster is there."""
+"""By position from which one can go back: the edge that the cluster is on there, or has just completed."""
 _COPIED = (Position.COPIED, Position.DUAL_WRITE)
 _ABOUT = timedelta(seconds=2)
 """Largest difference at which a time in the status is kept, although it is calculated anew in each reconciliation."""
@@ -102,7 +103,7 @@ def way_back(
     if position is Position.FINALIZING and unflagged:
         how = f"take {ZK_FINALIZE} out of consents, and set spec.migration.desired to DualWrite"
         return WayBack(how=f"to dual write, while the active controller has its flag: {how}; {first}and restart it")
-    if position not in _ENDS_BY:
+    if position not in _EDGE_TO:
         return None
     if desired is Desired.ROLLED_BACK:
         if position not in _COPIED:
@@ -111,7 +112,7 @@ def way_back(
         how = f"set spec.migration.desired to DualWrite, {first}{return_way.how}"
         return WayBack(how=f"to dual write: {how}; {return_way.loses}")
     loses = _loses(equality) if position in _COPIED else NOTHING
-    how = first + RETURNS[_ENDS_BY[position]].how
+    how = first + RETURNS[_EDGE_TO[position]].how
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
 
 

@@ -55,7 +55,8 @@ def bounded(status: Status, features: int) -> Status:
     3. earlier revisions of a roll; one that is not listed counts as failed once a pod crashes on it;
     4. entries of the history, those with the longest messages first. Corrections of drift, whose number decides about
        the next one, have the shortest;
-    5. nodes of the roll, which only people read, and effects of levels, which a command shows too;
+    5. nodes of the roll, which only people read if revisions are listed too, and effects of levels, which a command
+       shows too;
     6. directories of nodes, which this process remembers too;
     7. features, from the end, unmanaged ones first: the others remember the levels that were reached.
     """

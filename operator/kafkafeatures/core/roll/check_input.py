@@ -266,7 +266,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def revisions(self) -> Revisions:
-        """Remembered status of each target of restarts."""
+        """Progress towards each target of restarts, from the status."""
         return known_revisions(self.remembered.status.rollout, self.observation, self.changes, self.permit.purpose)
 
     @cached_property

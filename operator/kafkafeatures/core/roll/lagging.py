@@ -1,8 +1,7 @@
 """Live brokers that are not in sync with all partitions that they host. Messages name them as the cause where
 partitions forbid the restart of another broker.
 
-Pure. Called by the checks of a roll, and by the choice of the next node. Since when a broker is behind is kept in
-`status.rollout.behind` while the roll lasts.
+Pure. Since when a broker is behind is kept in `status.rollout.behind` while the roll lasts.
 """
 
 from __future__ import annotations
@@ -69,7 +68,8 @@ def cause_among(inputs: RestartCheckInput, ids: Iterable[int] | None = None) -> 
 
 
 def remedy_at_leader(inputs: RestartCheckInput, id_: int) -> str:
-    """Further remedy if one live broker leads all partitions that this broker is out of sync with; else empty.
+    """Further remedy if one live broker leads all partitions that this broker is out of sync with; else empty. With
+    a permit (in a migration, or for another inter.broker.protocol.version) it may be a restart of that leader.
 
     The leader decides which replicas are in sync. A leader that can no longer tell the controller (Kafka 3.9, in
     ZooKeeper mode with `zookeeper.metadata.migration.enable`) keeps every follower out of the ISR, and no restart of a

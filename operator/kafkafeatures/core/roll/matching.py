@@ -11,8 +11,8 @@ ordinal in the name of the pod is not one of them: nothing makes it the node id.
    does not show the id of any node. A pod whose container does not run needs no second fact: no other process can run
    in it.
 
-If a node or a pod does not match, a blocker or a wait names it, and no pod is restarted. But for a broker that has not
-confirmed its id yet, only brokers that share a partition with it wait. Nodes on which nothing depends may lack a pod.
+If a node or a pod does not match, a blocker or a wait names it, and no pod is restarted. While a broker has not
+confirmed its id, only brokers that share a partition with it wait. Nodes on which nothing depends may lack a pod.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class RollContext(NamedTuple):
     status: the status that the reconciliation began with, without the steps that have ended.
     current_time: the time of this reconciliation.
     age_of: age of a stamp of the status, by the clock.
-    known_for: the part of that age that this process itself has run; setting a clock cannot lengthen it.
+    known_for: the part of that age for which this process has known the stamp; setting a clock cannot lengthen it.
     disks: the directories that each node had earlier in this roll.
     up_for: for how long this process knows each node to be up.
     """

@@ -33,9 +33,11 @@ class LevelHistory:
         self._known: tuple[str, FormerLevels, int] | None = None
 
     @property
-    def since_offset(self) -> int:
-        """The offset from which on all changes of levels are known."""
-        return self._known[1].since_offset if self._known is not None else 0
+    def since_offset(self) -> int | None:
+        """The offset from which on all changes of levels are known; None before the first reading of a cluster whose id
+        is known.
+        """
+        return self._known[1].since_offset if self._known is not None else None
 
     def complete(self, log: LogReading, cluster_id: str | Failure) -> LogReading:
         """The reading, with the history of earlier readings added."""

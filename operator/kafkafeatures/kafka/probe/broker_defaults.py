@@ -1,9 +1,9 @@
 """The default of `min.insync.replicas` for topics that do not set it: the highest of the brokers that count.
 
-Called by `kafka/cluster.py` and `kafka/partitions/asked.py`. A broker takes the value from its properties file, unless
-a dynamic config (of the broker, or of all brokers) replaces it. Dynamic configs are in the metadata log. So with the
-log, brokers are asked for the value in the file only, once after each start; without the log they are asked each time.
-It never guesses: if a broker cannot be asked, the result is a `Failure`, since its value may be the highest.
+Called by `kafka/cluster.py` and `kafka/partitions/`. A broker takes the value from its properties file, unless a
+dynamic config (of the broker, or of all brokers) replaces it. Dynamic configs are in the metadata log. So with the log,
+brokers are asked for the value in the file only, once after each start; without the log they are asked each time. It
+never guesses: if a broker cannot be asked, the result is a `Failure`, since its value may be the highest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Readers of delegation tokens and of the next producer id in ZooKeeper.
 
-Pure. Called by `places.py` for znodes, and by `expected.py` for paths and keys. Znodes are read as
-`DelegationTokenManagerZk` and `ProducerIdBlockZNode` of Kafka 3.9 read them.
+Pure. Znodes are read as `DelegationTokenManagerZk` and `ProducerIdBlockZNode` of Kafka 3.9 read them.
 """
 
 from __future__ import annotations

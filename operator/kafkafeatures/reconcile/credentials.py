@@ -160,8 +160,11 @@ def _value(texts: Mapping[str, str], key: str) -> str | None:
 
 
 def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
-    """Resolve all settings of a cluster. Raises InvalidDocument for an invalid address, before any secret is read;
-    CredentialsInvalid. `policy`: addresses that may be connected to; it also holds for addresses that nodes report.
+    """Resolve all settings of a cluster. `policy`: addresses that may be connected to; it also holds for addresses that
+    nodes report.
+
+    Raises InvalidDocument for an invalid address, before any secret is read, and for `strimzi`, in whose place
+    `connections` puts what Strimzi's resources have; CredentialsInvalid.
     """
     if cluster.strimzi is not None:
         hint = "from a shell, use bootstrapServers, tls and sasl"

@@ -88,7 +88,7 @@ class RequestLogReader(DataSourceReader):
     """Plans in the driver, reads in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._given = options_of(NAME, options, ("mode", "piece"))
+        self._options = options_of(NAME, options, ("mode", "piece"))
 
     def partitions(self) -> list[InputPartition]:
         """A partition for each small file, or for each range of a large one."""
@@ -96,7 +96,7 @@ class RequestLogReader(DataSourceReader):
         from featurelog.clients.log_rows import ranges
 
         # Spark needs at least one partition: an empty one, if there are no files.
-        parts = [InputPartition(tuple(part)) for part in ranges(self._given.path, self._given.piece or PIECE)]
+        parts = [InputPartition(tuple(part)) for part in ranges(self._options.path, self._options.piece or PIECE)]
         return parts or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -107,10 +107,10 @@ class RequestLogReader(DataSourceReader):
 
         part, rows = LogRange(*partition.value), []
         for row in rows_of(part):
-            if row.get("requests") is None and self._given.mode == FAILFAST:
+            if row.get("requests") is None and self._options.mode == FAILFAST:
                 problem = row.get("reason") or f"{row['rejected']} lines of requests cannot be parsed"
                 raise DamagedInputError(f"{part.where}: {problem}; mode is {FAILFAST}")
-            if row.get("requests") is not None or self._given.mode == PERMISSIVE:
+            if row.get("requests") is not None or self._options.mode == PERMISSIVE:
                 rows.append(row)
             if len(rows) == _ROWS:
                 yield pa.RecordBatch.from_pylist(rows, _COLUMNS)

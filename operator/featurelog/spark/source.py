@@ -128,7 +128,7 @@ class Reader(DataSourceReader):
     """Plans in the driver, reads in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._given = options_of(NAME, options, ("mode", "redact", "piece"))
+        self._options = options_of(NAME, options, ("mode", "redact", "piece"))
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
@@ -140,7 +140,7 @@ class Reader(DataSourceReader):
 
     def _partition_values(self) -> Iterator[tuple[Task, int, int]]:
         """For each partition: (task for the whole file, number of the span in it, bytes of a span)."""
-        root = Root.of(self._given.path)
+        root = Root.of(self._options.path)
         for log in root.nodes():
             segments = [file.name for file in log.files if not file.is_snapshot]
             for file in log.files:
@@ -150,10 +150,10 @@ class Reader(DataSourceReader):
                 version = open_range(root.uri, file.path, 0, file.size, file.name).version
                 task = Task(
                     uri=root.uri, path=file.path, cluster=log.cluster, node=log.node, file=file.name, fingerprint="",
-                    lead=0, start=0, end=file.size, is_open=file.name in segments[-1:], mode=self._given.mode,
-                    redact=self._given.redact, version=version,
+                    lead=0, start=0, end=file.size, is_open=file.name in segments[-1:], mode=self._options.mode,
+                    redact=self._options.redact, version=version,
                 )  # fmt: skip
-                piece = self._given.piece or max(cuts.PIECE, -(-file.size // MOST_RANGES))
+                piece = self._options.piece or max(cuts.PIECE, -(-file.size // MOST_RANGES))
                 for number in range(max(1, len(cuts.spans(0, file.size, piece)))):
                     yield task, number, piece
 

@@ -171,7 +171,7 @@ class Recorder:
     _states: dict[str, bytes] = field(default_factory=dict)
 
     def is_due(self, step: str, offset: int) -> bool:
-        """True if a step must save its state before it goes on with the records from this offset on."""
+        """True if a step must save its state before it continues with the records from this offset on."""
         return self.end is not None and offset >= self.end and step not in self._states
 
     def save(self, step: str, state: object) -> None:

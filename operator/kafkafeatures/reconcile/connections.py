@@ -112,11 +112,11 @@ class Connections:
         """
         cluster, wants_ensemble = spec.cluster, spec.wants_ensemble
         material: dict[Reference, Mapping[str, str] | None] = {}
-        where = ""
+        source = ""
         if cluster.strimzi is not None:
             read_secret = partial(self._material, key.namespace)
-            cluster, found, where = await self._strimzi.located(key, cluster, cluster.strimzi, read_secret)
-            material.update(found)
+            cluster, known_material, source = await self._strimzi.located(key, cluster, cluster.strimzi, read_secret)
+            material.update(known_material)
         for reference in references(cluster, ensemble=wants_ensemble):
             if reference not in material:
                 material[reference] = await self._material(key.namespace, reference)
@@ -124,7 +124,7 @@ class Connections:
         current = cluster, wants_ensemble, material
         if entry is not None and (entry.spec, entry.wants_ensemble, entry.material) == current:
             return Connected(entry.cluster, entry.zookeeper, is_new=False, clients=self._evidence.of(key, spec))
-        settings, ensemble = await self._settings(cluster, wants_ensemble, material, where)
+        settings, ensemble = await self._settings(cluster, wants_ensemble, material, source)
         await self._close_cluster(key)
         opened_cluster = self._open_cluster(settings)
         zookeeper = None
@@ -138,17 +138,17 @@ class Connections:
         return self._evidence.is_reading(key)
 
     async def _settings(
-        self, cluster: ClusterSpec, wants_ensemble: bool, material: Material, where: str
+        self, cluster: ClusterSpec, wants_ensemble: bool, material: Material, source: str
     ) -> tuple[ClusterSettings, Ensemble | None]:
-        """Settings of the cluster and of its ensemble. `where`: what the cluster was found by, for messages, whose
+        """Settings of the cluster and of its ensemble. `source`: what the cluster was found by, for messages, whose
         fields the document does not have then; empty if the document itself has them. Raises CredentialsInvalid.
         """
         try:
             return await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
         except CredentialsInvalid as error:
-            if not where:
+            if not source:
                 raise
-            raise CredentialsInvalid(f"{where}: {str(error).removeprefix('spec.cluster.tls: ')}") from None
+            raise CredentialsInvalid(f"{source}: {str(error).removeprefix('spec.cluster.tls: ')}") from None
 
     def _resolved(
         self, cluster: ClusterSpec, wants_ensemble: bool, material: Material

@@ -117,7 +117,7 @@ def material_of(material: Material) -> Read:
     def read(reference: Reference, key: str) -> str | None:
         texts = material[reference]
         if texts is not None:
-            return _value(texts, key)
+            return certificates_in(texts) if key == CERTIFICATES else texts.get(key)
         if reference.kind == "ConfigMap":
             raise CredentialsInvalid(f"ConfigMap {reference.name} not found")
         # The same text for both causes: a user who may write a resource must not learn which Secrets exist.
@@ -139,8 +139,8 @@ def secrets_in(folder: Path | None) -> Read:
             raise CredentialsInvalid(f"directory {folder / name} not found; it must contain a file for each key")
         try:
             if key == CERTIFICATES:
-                files = sorted((folder / name).glob(CERTIFICATES))
-                return _value({file.name: file.read_text(encoding="utf-8") for file in files}, key)
+                files = (folder / name).glob(CERTIFICATES)
+                return certificates_in({file.name: file.read_text(encoding="utf-8") for file in files})
             return (folder / name / key).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
@@ -151,10 +151,8 @@ def secrets_in(folder: Path | None) -> Read:
     return read
 
 
-def _value(texts: Mapping[str, str], key: str) -> str | None:
-    """The text of a key; for CERTIFICATES those of all keys that fit, in their order. None where there is none."""
-    if key != CERTIFICATES:
-        return texts.get(key)
+def certificates_in(texts: Mapping[str, str]) -> str | None:
+    """The texts of all keys that CERTIFICATES stands for, in the order of the keys; None where there is none."""
     fitting = [text.strip() for name, text in sorted(texts.items()) if name.endswith(CERTIFICATES[1:])]
     return "\n".join(fitting) or None
 

@@ -18,7 +18,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.base.settings import parse_addresses
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Gone, RequestRefused
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, certificates_in
 
 PATH = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
 CLUSTER_CA, TRUSTED = "cluster-ca.crt", "trusted.crt"
@@ -33,11 +33,11 @@ ReadSecret = Callable[[Reference], Awaitable[Mapping[str, str] | None]]
 """Reads a labelled Secret of the document's namespace; None if there is none. Raises CredentialsInvalid."""
 
 
-class _Authentication(msgspec.Struct, frozen=True):
+class _ListenerLogin(msgspec.Struct, frozen=True):
     type: str
 
 
-class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
+class _ListenerConfiguration(msgspec.Struct, frozen=True, rename="camel"):
     broker_cert_chain_and_key: dict[str, str] | None = None
 
 
@@ -48,8 +48,8 @@ class Listener(msgspec.Struct, frozen=True):
     port: int
     type: str
     tls: bool = False
-    authentication: _Authentication | None = None
-    configuration: _Configuration | None = None
+    authentication: _ListenerLogin | None = None
+    configuration: _ListenerConfiguration | None = None
 
     @property
     def login(self) -> str:
@@ -78,19 +78,19 @@ class _ShownListener(msgspec.Struct, frozen=True, rename="camel"):
     certificates: list[str] = []
 
 
-class _KafkaSpec(msgspec.Struct, frozen=True):
+class _KafkaSettings(msgspec.Struct, frozen=True):
     listeners: list[Listener] = []
 
 
-class _Spec(msgspec.Struct, frozen=True):
-    kafka: _KafkaSpec
+class _KafkaSpec(msgspec.Struct, frozen=True):
+    kafka: _KafkaSettings
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _KafkaStatus(msgspec.Struct, frozen=True):
     listeners: list[_ShownListener] | None = None
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _KafkaMetadata(msgspec.Struct, frozen=True):
     name: str
     uid: str
 
@@ -98,9 +98,9 @@ class _Metadata(msgspec.Struct, frozen=True):
 class Kafka(msgspec.Struct, frozen=True):
     """What is used of a `Kafka` resource."""
 
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status | None = None
+    metadata: _KafkaMetadata
+    spec: _KafkaSpec
+    status: _KafkaStatus | None = None
 
     def shown(self, listener: Listener) -> _ShownListener:
         """What the status says of a listener; empty for nothing."""
@@ -118,7 +118,7 @@ class Located(NamedTuple):
     name: str
 
 
-class _Known(NamedTuple):
+class _LastShown(NamedTuple):
     """What the status of a `Kafka` said of a listener when it last said something."""
 
     uid: str
@@ -134,7 +134,7 @@ class StrimziClusters:
 
     def __init__(self, api: KubernetesApi) -> None:
         self._api = api
-        self._known: dict[ResourceKey, _Known] = {}
+        self._last_shown: dict[ResourceKey, _LastShown] = {}
 
     async def located(
         self, key: ResourceKey, cluster: ClusterSpec, strimzi: StrimziSpec, read_secret: ReadSecret
@@ -162,7 +162,7 @@ class StrimziClusters:
 
     def forget(self, key: ResourceKey) -> None:
         """Drop what is known for a resource that was deleted."""
-        self._known.pop(key, None)
+        self._last_shown.pop(key, None)
 
     async def _kafka(self, namespace: str, name: str) -> Kafka:
         try:
@@ -182,16 +182,16 @@ class StrimziClusters:
         except msgspec.ValidationError as error:
             raise CredentialsInvalid(f"the Kafka {name} cannot be used: {error}") from None
 
-    def _remembered(self, key: ResourceKey, kafka: Kafka, listener: Listener) -> _Known:
+    def _remembered(self, key: ResourceKey, kafka: Kafka, listener: Listener) -> _LastShown:
         """What the status says of a listener, else what it said last, else nothing. Raises CredentialsInvalid for an
         address that cannot be used.
         """
         shown, uid = kafka.shown(listener), kafka.metadata.uid
         # In order: the addresses of some listeners are those of the nodes of Kubernetes, in any order.
         address = ",".join(sorted(filter(None, map(str.strip, shown.bootstrap_servers.split(",")))))
-        known = _Known(uid, listener.name, address, "\n".join(map(str.strip, shown.certificates)))
+        known = _LastShown(uid, listener.name, address, "\n".join(map(str.strip, shown.certificates)))
         if not address:
-            last = self._known.get(key)
+            last = self._last_shown.get(key)
             return last if last is not None and (last.uid, last.listener) == (uid, listener.name) else known
         try:
             parse_addresses(address, "its address")
@@ -199,10 +199,10 @@ class StrimziClusters:
             raise CredentialsInvalid(f"the Kafka {kafka.metadata.name} cannot be used: {error}") from None
         if len(address) > LONGEST_ADDRESS or len(known.certificates) > LONGEST_TRUST:
             raise CredentialsInvalid(f"the Kafka {kafka.metadata.name} cannot be used: its status is too long")
-        self._known[key] = known
+        self._last_shown[key] = known
         return known
 
-    async def _trusted(self, namespace: str, kafka: Kafka, listener: Listener, known: _Known) -> str:
+    async def _trusted(self, namespace: str, kafka: Kafka, listener: Listener, known: _LastShown) -> str:
         """The certificates to trust, in PEM: all that Strimzi trusts now, so that none is missing while it replaces
         one; of a listener with a certificate of its own those in the status.
         """
@@ -212,7 +212,7 @@ class StrimziClusters:
             if trusted := bundle.get(CLUSTER_CA, "").strip():
                 return trusted
             authorities = await self._certificates(namespace, f"{name}-cluster-ca-cert", kafka.metadata.uid)
-            if trusted := "\n".join(text.strip() for _, text in sorted(authorities.items())).strip():
+            if trusted := (certificates_in(authorities) or "").strip():
                 return trusted
         if known.certificates:
             return known.certificates

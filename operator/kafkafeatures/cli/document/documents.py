@@ -145,7 +145,10 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
                 for resource in resources:  # both raise InvalidDocument for mistakes that the schema does not show
                     bootstrap_of(resource.spec.cluster)
                     wanted_of(resource)
-                settings = [_settings(resource, security) for resource in resources]
+                found = [
+                    Document(file, resource, len(resources) == 1, owners, _settings(resource, security))
+                    for resource in resources
+                ]
         except CommandFailed as failed:
             problems.append(failed)
             continue
@@ -153,11 +156,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
             tell(f"{shown_file(file)}: skipped, as not of KafkaFeatures: {', '.join(other_names)}")
         elif other_names:
             problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(other_names)}", file))
-        alone = len(resources) == 1
-        documents += [
-            Document(file, resource, alone, owners, of_flags)
-            for resource, of_flags in zip(resources, settings, strict=True)
-        ]
+        documents += found
     problems += _conflicts(documents)
     if not documents and not problems:
         problems.append(_refused("no KafkaFeatures document found; subfolders are not followed", *arguments.file))

@@ -63,15 +63,15 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
     if level is None or observation.in_zookeeper_mode:
         return "", ""
     if reason := _reason_against_changes(observation):
-        return f"{METADATA_VERSION} {_named(level)}; no level can be changed {reason}", ""
+        return f"{_current(level)}; no level can be changed {reason}", ""
     if not level and (vendors := level_of_vendor(observation.known_levels)):
         return f"{vendors}, which is not one of Kafka's features; {METADATA_VERSION} is not used", ""
     level = level or WITHOUT_A_LEVEL
     if not any(is_counted_on(observation, node) for node in observation.nodes):
         unknown = "no node is known to run, so how far it can be raised is unknown"
-        return f"{METADATA_VERSION} {_named(level)}; {unknown}", ""
+        return f"{_current(level)}; {unknown}", ""
     if highest <= level:
-        return f"{METADATA_VERSION} {_named(level)} is the highest level that a live node supports", ""
+        return f"{_current(level)} is the highest level that a live node supports", ""
     supported = supported_by_all(observation, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
     counts = _blocking_nodes(
@@ -79,11 +79,11 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
         {node.key for blocker in blockers if blocker.feature in ("", METADATA_VERSION) for node in blocker.nodes},
     )
     if between:
-        could = f"{METADATA_VERSION} {_named(level)} -> {_named(between)}; {_named(highest)} is "
+        could = f"{_current(level)} -> {_named(between)}; {_named(highest)} is "
         return could, f"blocked by {counts}"
     if counts:
-        return f"{METADATA_VERSION} {_named(level)} -> {_named(highest)}: ", f"blocked by {counts}"
-    return f"{METADATA_VERSION} {_named(level)}; can be raised to {_named(highest)}", ""
+        return f"{_current(level)} -> {_named(highest)}: ", f"blocked by {counts}"
+    return f"{_current(level)}; can be raised to {_named(highest)}", ""
 
 
 def other_raises(
@@ -134,6 +134,10 @@ def _blocking_nodes(observation: Observation, keys: set[NodeKey]) -> str:
     blocking = len(keys) - ghosts
     parts = (f"{blocking} of {counted(nodes, 'node')}" if blocking else "", counted(ghosts, "ghost") if ghosts else "")
     return " and ".join(filter(None, parts))
+
+
+def _current(level: int) -> str:
+    return f"{METADATA_VERSION} {_named(level)}"
 
 
 def _named(level: int) -> str:

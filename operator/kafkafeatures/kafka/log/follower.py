@@ -85,7 +85,7 @@ class MetadataLog:
     """One follower of one cluster. Keeps image, position and one connection between calls.
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout`: seconds for which
-    a call of `catch_up` goes on searching for a leader after errors; a snapshot may take `SNAPSHOT_WITHIN` times as
+    a call of `catch_up` keeps searching for a leader after errors; a snapshot may take `SNAPSHOT_WITHIN` times as
     long. `part`, in bytes, is the most that is asked for at once. `share` counts its memory; the owner of the share
     calls `discard` to get that back. `sections`: those of the log that the image has.
     """

@@ -98,6 +98,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("check", "--release", "v4.2"), 64, "release 'v4.2' is not known to this version; did you mean 4.2?"),
         (("check", "--mode", "levels"), 64, "--mode requires --rights"),
         (("check", "--zookeeper-config", "zk.properties"), 64, "--zookeeper-config requires --rights"),
+        (("check", "--zookeeper", ""), 64, "--zookeeper requires --rights"),
         (("check", "-n", "kafka"), 64, "--namespace requires --rights"),
         (("check", "--as-group", "admins"), 64, "--as-group requires --rights"),
         (("check", "--rights", "--release", "4.2"), 64, "--rights and --release are two checks"),

@@ -42,12 +42,12 @@ def rights_are_asked(arguments: argparse.Namespace) -> bool:
     """True for `check --rights`. Raises CommandFailed for flags that do not fit together."""
     dependent = {
         "--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper,
-        "--zookeeper-config": arguments.zookeeper_config, "--namespace": arguments.namespace,
-        "--context": arguments.context, "--kubeconfig": arguments.kubeconfig, "--as": arguments.as_user,
-        "--as-group": arguments.as_groups,
+        "--zookeeper-config": arguments.zookeeper_config, "--namespace": arguments.namespace or None,
+        "--context": arguments.context or None, "--kubeconfig": arguments.kubeconfig,
+        "--as": arguments.as_user or None, "--as-group": arguments.as_groups or None,
     }  # fmt: skip
     if not arguments.rights:
-        if wrong_flag := next((flag for flag, value in dependent.items() if value), None):
+        if wrong_flag := next((flag for flag, value in dependent.items() if value is not None), None):
             raise CommandFailed(f"{wrong_flag} requires --rights", Exit.USAGE)
         return False
     if arguments.release is not None:

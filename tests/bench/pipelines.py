@@ -33,6 +33,7 @@ from kafkasim.fleet.history import History, live
 from kafkasim.fleet.plan import SMALL, UNTIL_MS, WHOLE, Scale, Story, draw
 from kraftlog.files import DIRECTORY
 from tests.bench.segments import FIRST, segment
+from tests.e2e.pipeline.settings import LOOPBACK
 
 PARTS = AGAINST_ONE_CORE, TWO_WORKERS, ONE_MORE, HOURLY = (
     "pipeline", "pipeline-workers", "pipeline-more", "pipeline-hourly",
@@ -41,8 +42,7 @@ LOCAL = "local[2]"
 STANDALONE = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    **LOOPBACK,
 }
 IDLE_MS = 500  # as Kafka's default has it
 LIMIT = 512  # MiB that a Python worker may have
@@ -140,8 +140,7 @@ def one_more(size: Size) -> None:
         for what, days in (("hour", size.year.days + 1 / 24), ("day", size.year.days + 1)):
             if what == "day":
                 history.roll()
-            history.until_day(days)
-            _copy_again(folder, history, size.year)
+            _grow(folder, history, size.year, days)
             for name, master in (("one core", None), (f"Spark {LOCAL}", LOCAL)):
                 shutil.copytree(folder / "tables", folder / "more")
                 found = _run(folder, master, outputs=("more",))
@@ -163,12 +162,11 @@ def hourly(size: Size) -> None:
         histories = [live(plan, size.hourly, until_ms=UNTIL_MS) for plan in draw(size.hourly, seed=1)]
         for history in histories:
             write_cluster(folder / "in" / history.plan.name, history, size.hourly)
+            history.timing = replace(history.timing, idle=IDLE_MS)
         _run(folder, None, outputs=("tables",))
         for hours in (1, 2):
             for history in histories:
-                history.timing = replace(history.timing, idle=IDLE_MS)
-                history.until_day(size.hourly.days + hours / 24)
-                _copy_again(folder, history, size.hourly)
+                _grow(folder, history, size.hourly, size.hourly.days + hours / 24)
             found = _run(folder, None, outputs=("tables",))
             (run,) = found["runs"]
             print(
@@ -179,8 +177,9 @@ def hourly(size: Size) -> None:
             )
 
 
-def _copy_again(folder: Path, history: History, scale: Scale) -> None:
-    """Copy again what has changed into the inputs."""
+def _grow(folder: Path, history: History, scale: Scale, days: float) -> None:
+    """Let a cluster run until this day, and copy what has changed into the inputs."""
+    history.until_day(days)
     grown = folder / "grown"
     write_cluster(grown, history, scale)
     for path in filter(Path.is_file, grown.rglob("*")):

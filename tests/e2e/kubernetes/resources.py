@@ -112,14 +112,19 @@ def account(plane: ControlPlane, namespace: str, name: str, rules: list[dict[str
 
 def allow_restarts(plane: ControlPlane, namespace: str) -> None:
     """The operator's own account gets the rights to roll the StatefulSets of a namespace."""
-    metadata = {"name": "roll", "namespace": namespace}
+    grant_to_operator(plane, namespace, "roll", RIGHTS_TO_ROLL)
+
+
+def grant_to_operator(plane: ControlPlane, namespace: str, name: str, rules: list[dict[str, Any]]) -> None:
+    """The operator's own account gets these rights in a namespace, by a Role of this name."""
+    metadata = {"name": name, "namespace": namespace}
     plane.apply(
-        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": RIGHTS_TO_ROLL},
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
         {
             "apiVersion": f"{RBAC}/v1",
             "kind": "RoleBinding",
             "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "roll"},
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
         },
     )
@@ -235,7 +240,7 @@ class Resources:
         """The end of the log of each container that was started again, by pod: for the message of a test that fails,
         since the log goes with the pod.
         """
-        pods = self.plane.get("pods", "-n", self.namespace)["items"]
+        pods = self.plane.read(f"/api/v1/namespaces/{self.namespace}/pods").get("items", [])
         restarted = [
             pod["metadata"]["name"]
             for pod in pods

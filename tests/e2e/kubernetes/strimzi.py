@@ -5,16 +5,14 @@ runs.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from kafkafeatures.api.names import CREDENTIALS
-from tests.e2e.kubernetes.resources import NS, RBAC
+from tests.e2e.kubernetes.resources import NS, grant_to_operator
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
-from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE
 from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 
@@ -56,17 +54,7 @@ class Strimzi:
 
     def allow(self) -> None:
         """The operator's account gets the right of `drivers.strimzi`."""
-        metadata = {"name": "strimzi", "namespace": NS}
-        self.plane.apply(
-            {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": [RIGHT]},
-            {
-                "apiVersion": f"{RBAC}/v1",
-                "kind": "RoleBinding",
-                "metadata": metadata,
-                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "strimzi"},
-                "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
-            },
-        )
+        grant_to_operator(self.plane, NS, "strimzi", [RIGHT])
 
     def create(self) -> None:
         """The `Kafka` after its first reconciliation, its user and its certificates."""
@@ -118,9 +106,8 @@ class Strimzi:
         self.secret(f"{NAME}-trustbundle", {"cluster-ca.crt": authorities}, ownerReferences=[owner])
 
     def secret(self, name: str, texts: Mapping[str, str], **metadata: Any) -> None:
-        data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
-        of = {"name": name, "namespace": NS, **metadata}
-        self.plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": of, "data": data})
+        named = {"name": name, "namespace": NS, **metadata}
+        self.plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": named, "stringData": {**texts}})
 
     def remove(self) -> None:
         """The right as well."""

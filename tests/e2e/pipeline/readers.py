@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.e2e.pipeline.settings import HEAP
+from tests.e2e.pipeline.settings import HEAP, LOOPBACK
 
 
 def with_pandas(paths: Iterable[str]) -> Iterator[pa.Table]:
@@ -66,8 +66,7 @@ def with_spark(paths: Iterable[str]) -> Iterator[pa.Table]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **LOOPBACK,
     }
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     for path in paths:

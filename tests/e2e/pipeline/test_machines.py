@@ -16,19 +16,14 @@ import pytest
 from featurelog import stores
 from tests.amounts import only_in_soak
 from tests.e2e.pipeline import sparks
-from tests.e2e.pipeline.settings import HEAP
+from tests.e2e.pipeline.settings import HEAP, LOOPBACK
 from tests.e2e.pipeline.standalone import cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.s3 import CREDENTIALS, S3, server
 from tests.featurelog.inputs import fleet, run, tables
 
 EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
-SETTINGS = {
-    **HEAP,
-    "spark.executor.memory": "512m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
+SETTINGS = {**HEAP, **LOOPBACK, "spark.executor.memory": "512m"}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from featurelog.delta import OutputError
 from featurelog.engine import Engine, OneCore
 from tests.amounts import SOAK
 from tests.e2e.pipeline import sparks
-from tests.e2e.pipeline.settings import HEAP
+from tests.e2e.pipeline.settings import HEAP, LOOPBACK
 from tests.e2e.pipeline.standalone import cluster
 from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables
@@ -138,8 +138,7 @@ def test_a_run_on_two_workers_that_have_kraftlog_and_msgspec_alone_writes_the_sa
     python = sparks.worker_python(tmp_path, "msgspec")
     settings = {**HEAP, "spark.executor.memory": "512m", "spark.pyspark.python": python}
     with cluster(tmp_path) as master:
-        local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        done = on_spark(inputs, tmp_path / "out", master=master, settings=settings | local, kill_file=kill_file)
+        done = on_spark(inputs, tmp_path / "out", master=master, settings=settings | LOOPBACK, kill_file=kill_file)
         summary = sparks.said(done)
     assert not kill_file.exists()
     assert not summary["problems"]

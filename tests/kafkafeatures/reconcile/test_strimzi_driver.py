@@ -13,6 +13,9 @@ import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.kube.workloads.rights import KubernetesRight
+from kafkafeatures.kube.workloads.strimzi import RIGHTS
+from tests.kafkafeatures.kube.test_evictions import right_of
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig
 from tests.kafkafeatures.reconcile.test_strimzi import (
     BUNDLE,
@@ -38,11 +41,13 @@ Json = dict[str, Any]
 
 class Strimzi(Rig):
     """A Kafka of Strimzi: brokers 1, 2 and 3 in the pods of one StrimziPodSet, current and ready, and a document that
-    wants a level. requests: changes of pods by the operator. revisions: those that Strimzi wants.
+    wants a level. requests: changes of pods by the operator. used: rights that it used. revisions: those that Strimzi
+    wants.
     """
 
     def __init__(self) -> None:
         self.requests: list[str] = []
+        self.used: set[KubernetesRight] = set()
         self.uids: dict[int, str] = {}
         self.revisions = {pod: f"{pod}-first" for pod in PODS}
         super().__init__()
@@ -126,6 +131,8 @@ class Strimzi(Rig):
             world.advance(world.now_ms + int(time.total_seconds() * 1000))
 
     def _heard(self, request: Request) -> Fault | None:
+        if "strimzi.io" in request.path or "/pods" in request.path:
+            self.used.add(right_of(request))
         if request.writes and "/pods/" in request.path:
             annotations = request.body["metadata"]["annotations"]
             self.requests.append(f"{request.method} {request.path.rpartition('/')[2]} {annotations}")
@@ -261,6 +268,7 @@ async def test_a_requested_restart_is_asked_of_strimzi_once_and_followed_to_its_
     assert len(strimzi.requests) == 1
     assert strimzi.workloads.evictions == []
     assert strimzi.reason[0] == "InSync"
+    assert strimzi.used == set(RIGHTS)
 
 
 async def test_a_request_that_is_no_longer_wanted_is_withdrawn_before_the_operator_stops_waiting() -> None:

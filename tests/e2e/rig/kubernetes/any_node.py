@@ -17,7 +17,7 @@ class AnyNode(Protocol):
 
     @property
     def address(self) -> str:
-        """Its address, as this machine reaches it."""
+        """Address at which this machine reaches it."""
 
     @property
     def pods(self) -> str:

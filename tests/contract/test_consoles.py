@@ -21,7 +21,7 @@ READS = {"kafkafeatures-status", "kafkafeatures-plan"}
 
 @pytest.mark.parametrize("name", PLUGINS)
 def test_a_key_of_k9s_runs_a_command_for_the_selected_resource_only(name: str, tmp_path: Path) -> None:
-    """The shell writes down each command; then the real one takes the arguments and stops at the missing kubeconfig or terminal."""
+    """A script in its place writes down the arguments; the real one takes them, and misses kubeconfig or terminal."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "kafkafeatures"
     program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\n")

@@ -117,7 +117,7 @@ def test_the_page_names_the_files_that_the_build_writes() -> None:
 
 
 def test_every_platform_has_wheels_of_its_own_system_and_machine() -> None:
-    machines = {"amd64": "x86_64", "arm64": ("aarch64", "arm64")}
+    machines = {"amd64": ("x86_64",), "arm64": ("aarch64", "arm64")}
     systems = {"linux": "manylinux", "darwin": "macosx"}
     for platform, tags in build.PLATFORMS.items():
         system, machine = platform.split("/")

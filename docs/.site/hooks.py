@@ -43,8 +43,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let identifiers in tables break behind their dots only, and name each cell by its column: on a narrow screen a row
-    becomes a card without the row of headings.
+    """Let identifiers in tables break behind their dots only, and name each cell by its column: on a narrow screen a
+    row becomes a card without the row of headings.
     """
     return _TABLE.sub(_named_cells, _IDENTIFIER.sub(lambda found: found[0].replace(".", ".<wbr>"), html))
 

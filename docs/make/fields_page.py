@@ -118,7 +118,7 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 
 def _text(description: str) -> str:
     """The description with escapes, so that Markdown shows it unchanged. `<` is written as HTML has it: the site's
-    Markdown knows no `\\<`, and a browser takes what follows for a tag.
+    Markdown knows no escape for it, and a browser takes what follows for a tag.
     """
     description = description.replace("<", "&lt;")
     for mark in "*_":

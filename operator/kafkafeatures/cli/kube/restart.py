@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from kafkafeatures.api.names import RESTART, RESTART_POD_UID
 from kafkafeatures.api.records import Json
-from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.api import STATEFUL_SETS, Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import ROLES, KubeResource
 from kafkafeatures.cli.kube.wait_rolled import driver_of, templates_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -142,7 +142,7 @@ def _annotate(kube: Kube, resource: KubeResource, name: str, requested_at: str) 
 
 def _stateful_set(kube: Kube, resource: KubeResource, name: str) -> Json:
     """Read a StatefulSet. Raises CommandFailed if it does not exist."""
-    stateful_set = kube.stateful_set(name)
+    stateful_set = kube.object_of(STATEFUL_SETS, "apps/v1", name)
     if stateful_set is None:
         raise CommandFailed(
             f"StatefulSet {kube.namespace}/{name}, which {resource} names, does not exist", Exit.BLOCKED

@@ -28,7 +28,7 @@ from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_o
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
-from kafkafeatures.core.roll.drivers import ThroughPods
+from kafkafeatures.core.roll.conditions import PodDriver
 from kafkafeatures.core.roll.followed import followed_in
 from kafkafeatures.core.roll.pods import (
     Fleet,
@@ -51,7 +51,7 @@ def fleet_of(
     observation: Observation,
     rollout: Rollout,
     flying: Mapping[int, str],
-    driver: ThroughPods,
+    driver: PodDriver,
     *,
     is_changing: bool = False,
 ) -> Fleet:
@@ -118,7 +118,7 @@ class _Matching:
         reading: WorkloadsReading,
         flying: Mapping[int, str],
         rollout: Rollout,
-        driver: ThroughPods,
+        driver: PodDriver,
         *,
         is_due: bool,
     ) -> None:
@@ -291,7 +291,7 @@ class _Matching:
 # --- blockers by the document and the StatefulSets ---
 
 
-def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: ThroughPods) -> Iterator[Blocker]:
+def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: PodDriver) -> Iterator[Blocker]:
     conditions = driver.conditions()
     for name in reading.missing:
         yield _blocker(

@@ -21,7 +21,6 @@ from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.coming_back import AwayNode, ReturnPhase
-from kafkafeatures.core.roll.drivers import patience_of
 from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
@@ -241,7 +240,7 @@ class RestartInFlight(InFlight, frozen=True):
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
-        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > patience_of(self.step.by)
+        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > pair.patience(self.step.by)
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:

@@ -196,6 +196,16 @@ async def test_a_level_waits_until_the_roll_that_strimzi_makes_is_over() -> None
     assert strimzi.requests == []
 
 
+async def test_a_roll_that_is_half_done_while_the_kafka_is_paused_is_named_even_if_no_level_waits() -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
+    strimzi.kafka_is(is_paused=True)
+    await strimzi.work()
+    assert strimzi.reason[0] == "StrimziPaused"
+    assert f"kubectl annotate -n kafka kafka/my-cluster {PAUSE}-" in strimzi.api.status["blockers"][0]["remedy"]
+
+
 STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     "not reconciled": (
         lambda strimzi: strimzi.kafka_is(generation=2),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 ROLES = ("brokers", "controllers")
+"""Keys of `spec.workload.statefulSet`."""
 
 
 class RestartScope(Enum):

@@ -69,7 +69,8 @@ def fleet_of(
         (rolls and not stateful_set.observed) or any(why_restarted(pod, stateful_set) for pod in stateful_set.pods)
         for stateful_set in reading.stateful_sets
     )
-    is_awaited = is_due or (is_changing and not rolls)
+    followed = followed_in(reading)
+    is_awaited = is_due or (not rolls and bool(is_changing or followed))
     matching = _Matching(observation, reading, flying, rollout, driver, is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in matching.certain.items()}
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
@@ -94,7 +95,7 @@ def fleet_of(
         out_of_order={
             id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
         },
-        followed=followed_in(reading),
+        followed=followed,
         followed_in=0 if rolls else sum(stateful_set.replicas for stateful_set in reading.stateful_sets),
     )
 

@@ -100,7 +100,7 @@ LIBRARIES = {
     "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
-    "markupsafe": "cli.pages.html_parts",
+    "markupsafe": "cli.shell.html_parts",
     "msgspec": (
         "api client_files core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
         "kraftlog.fast_json featurelog.ledger"

@@ -28,8 +28,8 @@ from kafkafeatures.cli.pages.cluster_tables import (
     verdict,
 )
 from kafkafeatures.cli.pages.fleet import STYLE
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lines, remedy, small, text, whole_page
 from kafkafeatures.cli.pages.lanes import rolls
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, folded, lines, remedy, small, text, whole_page
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, small, table, text
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, small, table, text
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 

@@ -27,9 +27,9 @@ from kafkafeatures.cli.pages.cluster_tables import (
     verdict,
 )
 from kafkafeatures.cli.pages.fleet_clients import CLIENT_STYLE, client_sections
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, lines, text, whole_page
 from kafkafeatures.cli.pages.lanes import FLAPPING, Lane, flapping
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, lines, text, whole_page
 from kafkafeatures.core.facts.releases import format_level, level_name
 from kafkafeatures.core.words import counted
 

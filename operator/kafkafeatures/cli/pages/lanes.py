@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row, in_words
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lasting, small, table, text
 from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, folded, lasting, small, table, text
 from kafkafeatures.core.words import counted
 
 FLAPS, WITHIN = 5, timedelta(hours=24)

@@ -16,8 +16,8 @@ from kafkafeatures.cli.document.steps_text import until_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.cluster_tables import in_words
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, table, text, time_in_log
 from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, folded, table, text, time_in_log
 from kafkafeatures.core.report.events import PHASE_CHANGED
 from kafkafeatures.core.report.migration_lines import migration_lines
 from kafkafeatures.core.words import counted

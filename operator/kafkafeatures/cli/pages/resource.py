@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import StatusCondition
 from kafkafeatures.cli.cluster.blockers_text import blocks, is_about_ranges, messages, range_lines
 from kafkafeatures.cli.document.steps_text import APPROVED, UNDO, until_of
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import (
+from kafkafeatures.cli.pages.migration import STYLE_OF_MIGRATIONS, migration
+from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
+from kafkafeatures.cli.shell.html_parts import (
     BREAK,
     Html,
     as_written,
@@ -30,15 +32,16 @@ from kafkafeatures.cli.pages.html_parts import (
     text,
     whole_page,
 )
-from kafkafeatures.cli.pages.migration import STYLE_OF_MIGRATIONS, migration
-from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.events import facts_of
 from kraftlog.rolls import RollHistory
 
+STYLE = STYLE_OF_ROLLS + STYLE_OF_MIGRATIONS
 NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(""), reason="", message="")
 """Stands for the condition Ready where the status does not have it yet."""
 
+_WORDS = {"True": "Ready", "False": "Not ready", "Unknown": "Unknown"}
+"""Words by the status of the condition Ready."""
 # CSS class by the state of a feature
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
@@ -46,12 +49,19 @@ _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "ba
 def page(
     resource: KubeResource, events: Sequence[SeenEvent] | None, current_time: datetime, log: RollHistory | str
 ) -> str:
-    """The whole page.
+    """The whole page of a report. Arguments: see `sections`."""
+    return whole_page(f"{resource} - KafkaFeatures", sections(resource, events, current_time, log), STYLE)
+
+
+def sections(
+    resource: KubeResource, events: Sequence[SeenEvent] | None, current_time: datetime, log: RollHistory | str
+) -> tuple[Html, ...]:
+    """The sections of the page, in their order.
 
     `events`: the oldest first; None if they could not be read. `log`: the restarts by the metadata log, or the reason
     why it was not read.
     """
-    sections = (
+    return (
         _head(resource, current_time),
         _blockers(resource),
         _plan(resource),
@@ -61,7 +71,21 @@ def page(
         _conditions(resource),
         _events_and_history(resource, events),
     )
-    return whole_page(f"{resource} - KafkaFeatures", sections, STYLE_OF_ROLLS + STYLE_OF_MIGRATIONS)
+
+
+def style_of(resource: KubeResource) -> str:
+    """CSS class of a resource's state: "bad" only if it is not ready for another reason than that it is at work, or
+    waits for its owner.
+    """
+    ready = resource.status.condition(Condition.READY) or NOT_RECONCILED
+    passes = any(map(resource.true_condition, (Condition.RECONCILING, Condition.APPROVAL_REQUIRED)))
+    waits = passes or ready.reason == Reason.SUSPENDED
+    return {"True": "good", "False": "wait" if waits else "bad"}.get(ready.status, "wait")
+
+
+def waits_for_approval(resource: KubeResource) -> bool:
+    """True if the plan needs an approval that it does not have yet."""
+    return resource.true_condition(Condition.APPROVAL_REQUIRED) is not None and not resource.is_approved
 
 
 # --- sections ---
@@ -70,10 +94,7 @@ def page(
 def _head(resource: KubeResource, current_time: datetime) -> Html:
     status = resource.status
     ready = status.condition(Condition.READY) or NOT_RECONCILED
-    words_and_styles = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
-    word, style = words_and_styles.get(ready.status, ("Not reconciled yet", "wait"))
-    if resource.true_condition(Condition.RECONCILING):
-        style = "wait"  # it resolves automatically
+    word, style = _WORDS.get(ready.status, "Not reconciled yet"), style_of(resource)
     is_old = ready is not NOT_RECONCILED and not resource.is_current(ready)
     generation = f" (of generation {ready.observed_generation or '?'})" if is_old else ""
     facts = {

@@ -89,22 +89,27 @@ tbody th { min-width: 8rem; }
 """On a narrow screen each cell is a line of its own, after its heading."""
 
 
-def whole_page(title: str, sections: Iterable[Html], style: Html, script: Html | None = None) -> str:
+def whole_page(
+    title: str, sections: Iterable[Html], style: Html, script: Html | None = None, *, reload_seconds: float = 0
+) -> str:
     """A complete page in one file. `sections`: empty ones are left out. `style`: added to ours. `script`: the only one
-    that the page's policy allows.
+    that the page's policy allows. `reload_seconds`: if not 0, the script may read its server, and a browser without
+    scripts loads the page anew so often.
     """
     allowed = (
         Html("; script-src 'sha256-{}'").format(b64encode(sha256(script.encode()).digest()).decode()) if script else ""
     )
+    reload = Html('<noscript><meta http-equiv="refresh" content="{:.0f}"></noscript>\n').format(reload_seconds)
     document = Html(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         '<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n<main>\n'
+        '<link rel="icon" href="data:,">\n{reload}<style>{style}</style>\n</head>\n<body>\n<main>\n'
         "{main}\n</main>\n{script}</body>\n</html>\n"
     ).format(
         title=title,
-        policy=_POLICY.format(allowed),
+        policy=_POLICY.format(allowed) + Html("; connect-src 'self'") * bool(reload_seconds),
+        reload=reload * bool(reload_seconds),
         style=STYLE + style,
         main=Html("\n").join(filter(None, sections)),
         script=Html("<script>{}</script>").format(script) if script else "",

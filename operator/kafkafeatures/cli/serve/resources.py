@@ -1,0 +1,120 @@
+"""Live pages of the resources on Kubernetes: a list of them, and for each the page of a report with its commands.
+
+All open pages share one list request. Events are read for a resource whose page is open. Nothing is changed: what a
+person may do stands there as a command, to be copied.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+
+from kafkafeatures.api.names import KIND
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.cli.kube.api import Kube
+from kafkafeatures.cli.kube.list import cells_of, urgency
+from kafkafeatures.cli.kube.report import events_of
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.seen_events import SeenEvent
+from kafkafeatures.cli.kube.status_text import age, reason_since
+from kafkafeatures.cli.pages import resource as report
+from kafkafeatures.cli.serve.frame import live_page
+from kafkafeatures.cli.serve.live import Live, Picture, Reader
+from kafkafeatures.cli.shell.html_parts import Html, small, table, text
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.words import counted
+
+_CONSENT = re.compile(r"\badd '?([^\s',]+)'? to (?:spec\.)?consents\b")
+"""A consent in the remedy of a blocker."""
+
+
+class ResourcePages:
+    """Pages by path: "" is the list, "NAMESPACE/NAME" a resource. `read`: reads all resources. `flags`: words that
+    commands need to reach the same API server as the same user.
+    """
+
+    def __init__(
+        self, kube: Kube, read: Callable[[], list[KubeResource]], reader: Reader, flags: Sequence[str]
+    ) -> None:
+        self._kube, self._reader, self._flags = kube, reader, flags
+        self._resources = Live(read, reader)
+        self._events: dict[str, Live[Sequence[SeenEvent]]] = {}
+
+    def start(self) -> None:
+        """Read for the first time. Raises CommandFailed."""
+        self._resources.first()
+
+    def __call__(self, path: str) -> str | None:
+        """The page at this path; None if there is none, such as that of a resource that was deleted."""
+        picture = self._resources.picture()
+        resources = {str(resource): resource for resource in picture.value or ()}
+        current_time = self._reader.environment.clock()
+        if not path:
+            title = f"{KIND} at {self._kube.server}"
+            sections = (Html("<h1>{}</h1>").format(text(title)), _list(resources.values(), current_time))
+            return live_page(title, picture, sections, report.STYLE, current_time=current_time)
+        return self._page(resources[path], picture, current_time) if path in resources else None
+
+    def _page(self, resource: KubeResource, picture: Picture[list[KubeResource]], current_time: datetime) -> str:
+        def read() -> Sequence[SeenEvent]:
+            return events_of(self._kube, resource)
+
+        events = self._events.setdefault(resource.uid, Live(read, self._reader)).picture()
+        kind, addresses = resource.bootstrap
+        command = f"kafkafeatures report {resource.flags} --html FILE --bootstrap-{kind} {addresses}"
+        reason = f"This page does not read it; for a report with it: `{command}`"
+        head, *sections = report.sections(resource, events.value, picture.read_at or current_time, reason)
+        shown = (head, _commands(resource, self._flags), *sections)
+        return live_page(str(resource), picture, shown, report.STYLE, current_time=current_time, back="../")
+
+
+def _list(resources: Collection[KubeResource], current_time: datetime) -> Html:
+    """The table of resources, those that require action first, with a link to each."""
+    if not resources:
+        return Html("<p>There is no resource, or none with these labels.</p>")
+    rows = [_row(resource, current_time) for resource in sorted(resources, key=urgency)]
+    head = ("Resource", "State", "For", "Metadata", "Target", "Levels", "Message")
+    return table(f"{counted(len(rows), 'resource')}, first those that require action", head, rows)
+
+
+def _row(resource: KubeResource, current_time: datetime) -> tuple[Html | str, ...]:
+    status = resource.status
+    ready = status.condition(Condition.READY) or report.NOT_RECONCILED
+    lasts = age(reason_since(status, ready), current_time) if ready.status else "-"
+    _, _, state, *cells = cells_of(resource, lasts).values()
+    name = f"{resource.metadata['namespace']}/{resource.metadata['name']}"
+    return (
+        Html('<a href="{}">{}</a>').format(name, name),
+        Html('<strong class="{}">{}</strong>').format(report.style_of(resource), state),
+        *cells,
+        small(ready.message or "-"),
+    )
+
+
+def _commands(resource: KubeResource, flags: Sequence[str]) -> Html:
+    """What a person may do about the resource, as commands."""
+    item = Html('<dt>{}</dt>\n<dd><code class="command">{}</code></dd>')
+    where = shlex.join(flags)
+    commands = Html("\n").join(item.format(title, f"{command} {where}".strip()) for title, command in _offers(resource))
+    return Html("<section><h2>Commands</h2>\n<dl>{}</dl></section>").format(commands)
+
+
+def _offers(resource: KubeResource) -> Iterator[tuple[str, str]]:
+    """(purpose, command line) of each command that has an effect in this state."""
+    if report.waits_for_approval(resource):
+        plan = resource.plan_hash[:HASH_SHOWN]
+        yield "Approve this plan, and no other", f"kafkafeatures approve {resource.flags} --plan {plan}"
+    consents = [str(consent) for consent in resource.spec.get("consents") or ()]
+    remedies = " ".join(blocker.remedy for blocker in resource.status.blockers)
+    for consent in dict.fromkeys(_CONSENT.findall(remedies)):
+        patch = json.dumps({"spec": {"consents": [*consents, consent]}}, separators=(",", ":"))
+        purpose = f"Consent to {consent} (in Git instead, if the resource comes from there)"
+        yield purpose, f"kubectl patch kafkafeatures {resource.flags} --type merge -p {shlex.quote(patch)}"
+    if resource.paused:
+        yield "Resume", f"kafkafeatures resume {resource.flags}"
+    elif not resource.suspended_in_document:
+        yield "Suspend: the step in progress completes, no other starts", f"kafkafeatures suspend {resource.flags}"
+    yield "Reconcile now", f"kafkafeatures reconcile {resource.flags}"

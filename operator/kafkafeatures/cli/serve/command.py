@@ -10,14 +10,16 @@ import argparse
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, settings_from_flags
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
-from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
 
 if TYPE_CHECKING:
     from kafkafeatures.cli.kube.resource import KubeResource
+    from kafkafeatures.cli.serve.cluster import ClusterPage
     from kafkafeatures.cli.serve.live import Reader
-    from kafkafeatures.cli.serve.server import Site
+    from kafkafeatures.cli.serve.resources import ResourcePages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="serve the resources of all namespaces")
     parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="serve only resources with these labels")
     add_kube_flags(parser)
+    add_connection_flags(parser, "one cluster, instead of resources on Kubernetes")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as ending:
         reader = Reader(SYSTEM)
         ending.callback(reader.close)
-        site = _resources(arguments, reader, ending)
+        site = _cluster(arguments, reader) if _is_cluster(arguments) else _resources(arguments, reader, ending)
+        site.start()
         server = ending.enter_context(PageServer(site, arguments.port))
         print(server.url, flush=True)
         tell("read-only; whoever has this address can read the pages; Ctrl-C ends it")
@@ -50,7 +54,25 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _resources(arguments: argparse.Namespace, reader: Reader, ending: ExitStack) -> Site:
+def _is_cluster(arguments: argparse.Namespace) -> bool:
+    """True for the flags of a cluster. Raises CommandFailed for those of Kubernetes beside them."""
+    if not any((arguments.bootstrap_server, arguments.bootstrap_controller, arguments.config)):
+        return False
+    for flag in ("all_namespaces", "selector", "namespace", "context", "kubeconfig", "as_user"):
+        if getattr(arguments, flag):
+            name = flag.removesuffix("_user").replace("_", "-")
+            raise CommandFailed(f"--{name} selects resources on Kubernetes; give it without --bootstrap-*", Exit.USAGE)
+    return True
+
+
+def _cluster(arguments: argparse.Namespace, reader: Reader) -> ClusterPage:
+    from kafkafeatures.cli.serve.cluster import ClusterPage
+
+    settings = settings_from_flags(arguments)
+    return ClusterPage(settings, reader, flags_of(arguments))
+
+
+def _resources(arguments: argparse.Namespace, reader: Reader, ending: ExitStack) -> ResourcePages:
     from kafkafeatures.cli.serve.resources import ResourcePages
 
     kube = ending.enter_context(connected(arguments))
@@ -58,9 +80,7 @@ def _resources(arguments: argparse.Namespace, reader: Reader, ending: ExitStack)
     def read() -> list[KubeResource]:
         return kube.resources(everywhere=arguments.all_namespaces, selector=arguments.selector)
 
-    pages = ResourcePages(kube, read, reader, _kube_flags(arguments))
-    pages.start()
-    return pages
+    return ResourcePages(kube, read, reader, _kube_flags(arguments))
 
 
 def _kube_flags(arguments: argparse.Namespace) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from markupsafe import Markup
 
+from kafkafeatures import __version__
 from kafkafeatures.api.shown import time_of
 from kafkafeatures.core.words import format_span, printable
 
@@ -63,7 +64,15 @@ summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
 .whole { white-space: nowrap; }
-.command { display: block; margin: .3rem 0; overflow-wrap: anywhere; }
+.command { display: block; margin: .3rem 0; overflow-wrap: anywhere; user-select: all; }
+.good-bar { border-left: 6px solid var(--good); } .bad-bar { border-left: 6px solid var(--bad); }
+.wait-bar { border-left: 6px solid var(--wait); }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr)); gap: .8rem; }
+.card { border: 1px solid var(--line); border-left: 6px solid var(--bad); border-radius: .4rem; padding: .6rem 1rem; }
+.card h3 { font-size: 1.05rem; margin: 0; } .card p { margin: .2rem 0; }
+.card ul { margin: .4rem 0; padding-left: 1.2rem; }
+.card .command { background: var(--box); padding: .3rem .6rem; border-radius: .3rem; }
+footer { color: var(--muted); font-size: .8rem; margin-top: 2rem; }
 tbody th { min-width: 8rem; }
 @media print {
   @page { size: A4 landscape; margin: 1cm; }
@@ -105,12 +114,13 @@ def whole_page(
         '<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n{reload}<style>{style}</style>\n</head>\n<body>\n<main>\n'
-        "{main}\n</main>\n{script}</body>\n</html>\n"
+        "{main}\n</main>\n<footer>KafkaFeatures {version}</footer>\n{script}</body>\n</html>\n"
     ).format(
         title=title,
         policy=_POLICY.format(allowed) + Html("; connect-src 'self'") * bool(reload_seconds),
         reload=reload * bool(reload_seconds),
         style=STYLE + style,
+        version=__version__,
         main=Html("\n").join(filter(None, sections)),
         script=Html("<script>{}</script>").format(script) if script else "",
     )

@@ -1,0 +1,86 @@
+"""`serve --bootstrap-server`: the page of a simulated cluster, while it changes and when it is gone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from kafkafeatures.cli.serve.cluster import ClusterPage
+from kafkafeatures.cli.serve.live import EVERY, Reader
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
+from tests.e2e.kubernetes.command_line.person import hears_ctrl_c
+from tests.kafkafeatures.cli.test_cluster_page import bar, cells
+from tests.kafkafeatures.cli.test_report_page import Page
+from tests.kafkafeatures.terminal import PROGRAM, environment
+from tests.kafkafeatures.worlds import NOW
+from tests.kafkasim.commands import shell
+from tests.kafkasim.documents import PROGRAM as IN_SHELL
+from tests.kafkasim.test_process import heard, say, simulator
+
+
+@pytest.fixture
+def cluster() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    with simulator("--release", "4.1", "--metadata-version", "25", "--old-broker", "3=4.0") as process:
+        yield process, str(heard(process)["bootstrapServers"])
+
+
+def test_the_page_follows_the_cluster_and_keeps_the_last_picture_once_it_is_gone(
+    cluster: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, servers = cluster
+    seconds = 0.0
+    reader = Reader(Environment(clock=lambda: NOW + timedelta(seconds=seconds), monotonic=lambda: seconds))
+    page = ClusterPage(ClusterSettings(parse_addresses(servers, ""), ()), reader, f"--bootstrap-server {servers}")
+    page.start()
+    assert "blocks" in {kind for kind, _ in cells(page("") or "", "metadata.version")}
+    assert page("other") is None
+    assert say(process, "upgrade broker 3 4.1")["done"] is True
+    assert bar(page("") or "")[0] == "bad"  # not read again yet
+    seconds += EVERY
+    assert bar(page("") or "") == ("good", "metadata.version 4.0-IV3; can be raised to 4.1-IV1")
+    process.kill()
+    process.wait()
+    seconds += EVERY
+    gone = page("") or ""
+    assert "Not read since 2026-01-02 03:04:15 UTC" in Page(gone).text
+    assert "connection refused" in gone
+    assert bar(gone)[0] == "good"
+    reader.close()
+
+
+def test_serve_prints_one_address_and_ends_with_0_at_ctrl_c(cluster: tuple[subprocess.Popen[str], str]) -> None:
+    command = (*PROGRAM, "serve", "--bootstrap-server", cluster[1])
+    with subprocess.Popen(
+        command, env=environment(), stdout=-1, stderr=-1, text=True, preexec_fn=hears_ctrl_c,  # noqa: PLW1509
+    ) as serving:  # fmt: skip
+        assert serving.stdout is not None
+        url = serving.stdout.readline().strip()
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            assert "Kafka cluster" in answer.read().decode()
+        serving.send_signal(signal.SIGINT)
+        out, err = serving.communicate(timeout=30)
+    assert (serving.returncode, out) == (0, "")
+    assert err == "read-only; whoever has this address can read the pages; Ctrl-C ends it\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("--bootstrap-server 127.0.0.1:1", 5, "kafkafeatures: 127.0.0.1:1: connection refused"),
+        ("--bootstrap-server h:1 -A", 64, "--all-namespaces selects resources on Kubernetes"),
+        ("--bootstrap-server h:1 --as bob", 64, "--as selects resources on Kubernetes"),
+        ("--bootstrap-server h", 64, "invalid address 'h'"),
+        ("--kubeconfig /nowhere", 4, "/nowhere"),
+    ],
+)
+def test_serve_that_cannot_read_ends_with_one_line_before_it_serves(words: str, code: int, message: str) -> None:
+    done = shell(f"{IN_SHELL} serve {words}")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

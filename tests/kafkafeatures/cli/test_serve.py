@@ -227,14 +227,13 @@ def test_there_is_no_page_of_what_is_not_in_the_list(pages: ResourcePages, path:
 
 
 def commands(page: str | None) -> list[str]:
-    """The commands in the section of that name, to be copied."""
-    (section,) = re.findall("<h2>Commands</h2>(.*?)</section>", page or "", re.DOTALL)
-    return [unescape(line) for line in re.findall('<code class="command">(.*?)</code>', section)]
+    """The commands on a page, to be copied."""
+    return [unescape(line) for line in re.findall('<code class="command">(.*?)</code>', page or "")]
 
 
 STATES = {
     "in_sync": ["kafkafeatures suspend orders -n kafka", "kafkafeatures reconcile orders -n kafka"],
-    "waiting_for_approval": ["kafkafeatures approve orders -n kafka --plan sha256:", "suspend", "reconcile"],
+    "waiting_for_approval": ["suspend", "reconcile", "kafkafeatures approve orders -n kafka --plan sha256:"],
 }
 
 

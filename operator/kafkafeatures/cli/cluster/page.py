@@ -25,7 +25,7 @@ from kafkafeatures.cli.cluster.matrix import (
     source_of,
 )
 from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow
-from kafkafeatures.cli.shell.html_parts import Html, day_and_time, lines, remedy, small, table, text, whole_page
+from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, remedy, small, table, text, whole_page
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
@@ -87,12 +87,6 @@ def sections(observation: Observation, flags: str = "", api_names: dict[int, str
         *nodes_apart(observation, flags, {node.key for blocker in blockers for node in blocker.nodes}),
         not_read(observation),
     )
-
-
-def box(style: str, head: str, details: Iterable[str] = ()) -> Html:
-    """The verdict bar. `style`: "good", "wait" or "bad"."""
-    strong = Html('<strong class="{}">{}</strong>').format(style, text(head))
-    return Html('<p class="box {}-bar">{}</p>').format(style, lines((strong, *details)))
 
 
 def facts(observation: Observation) -> Html:
@@ -157,9 +151,9 @@ def _verdict(observation: Observation) -> Html:
         details.append(f"Finalized levels unknown: {observation.finalized.failure}")
     words = f"{possible}{blocked}" or "How far the levels can be raised is unknown"
     if lost := quorum_lost(observation):
-        return box("bad" if "red" in str(lost.style) else "wait", lost.plain, (words, *details))
+        return box("bad" if "red" in str(lost.style) else "wait", lost.plain, words, *details)
     style = "bad" if blockers else "good" if possible else "wait"
-    return box(style, words, details)
+    return box(style, words, *details)
 
 
 def _cell(group: Group, rows: Sequence[MatrixRow], number: int) -> Html:

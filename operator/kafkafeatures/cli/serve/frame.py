@@ -15,7 +15,6 @@ from kafkafeatures.cli.shell.html_parts import Html, day_and_time, lasting, text
 
 _STYLE = Html("""
 nav a, th a { color: var(--bar); }
-code.command { background: var(--box); padding: .3rem .6rem; border-radius: .3rem; }
 """)
 _SCRIPT = Html("""
 const main = document.querySelector("main"), away = document.createElement("p"), EVERY = 5000;

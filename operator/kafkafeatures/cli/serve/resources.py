@@ -24,7 +24,6 @@ from kafkafeatures.cli.pages import resource as report
 from kafkafeatures.cli.serve.frame import live_page
 from kafkafeatures.cli.serve.live import Live, Picture, Reader
 from kafkafeatures.cli.shell.html_parts import Html, small, table, text
-from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.words import counted
 
 _CONSENT = re.compile(r"\badd '?([^\s',]+)'? to (?:spec\.)?consents\b")
@@ -66,7 +65,8 @@ class ResourcePages:
         kind, addresses = resource.bootstrap
         command = f"kafkafeatures report {resource.flags} --html FILE --bootstrap-{kind} {addresses}"
         reason = f"This page does not read it; for a report with it: `{command}`"
-        head, *sections = report.sections(resource, events.value, picture.read_at or current_time, reason)
+        read_at = picture.read_at or current_time
+        head, *sections = report.sections(resource, events.value, read_at, reason, shlex.join(self._flags))
         shown = (head, _commands(resource, self._flags), *sections)
         return live_page(str(resource), picture, shown, report.STYLE, current_time=current_time, back="../")
 
@@ -104,9 +104,6 @@ def _commands(resource: KubeResource, flags: Sequence[str]) -> Html:
 
 def _offers(resource: KubeResource) -> Iterator[tuple[str, str]]:
     """(purpose, command line) of each command that has an effect in this state."""
-    if report.waits_for_approval(resource):
-        plan = resource.plan_hash[:HASH_SHOWN]
-        yield "Approve this plan, and no other", f"kafkafeatures approve {resource.flags} --plan {plan}"
     consents = [str(consent) for consent in resource.spec.get("consents") or ()]
     remedies = " ".join(blocker.remedy for blocker in resource.status.blockers)
     for consent in dict.fromkeys(_CONSENT.findall(remedies)):

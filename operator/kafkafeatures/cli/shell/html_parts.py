@@ -64,14 +64,14 @@ summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
 .whole { white-space: nowrap; }
-.command { display: block; margin: .3rem 0; overflow-wrap: anywhere; user-select: all; }
+.command { display: block; margin: .3rem 0; overflow-wrap: anywhere; user-select: all; background: var(--box);
+  padding: .3rem .6rem; border-radius: .3rem; }
 .good-bar { border-left: 6px solid var(--good); } .bad-bar { border-left: 6px solid var(--bad); }
 .wait-bar { border-left: 6px solid var(--wait); }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr)); gap: .8rem; }
 .card { border: 1px solid var(--line); border-left: 6px solid var(--bad); border-radius: .4rem; padding: .6rem 1rem; }
 .card h3 { font-size: 1.05rem; margin: 0; } .card p { margin: .2rem 0; }
 .card ul { margin: .4rem 0; padding-left: 1.2rem; }
-.card .command { background: var(--box); padding: .3rem .6rem; border-radius: .3rem; }
 footer { color: var(--muted); font-size: .8rem; margin-top: 2rem; }
 tbody th { min-width: 8rem; }
 @media print {
@@ -173,6 +173,17 @@ def lines(values: Iterable[str]) -> Html:
 def small(value: object) -> Html:
     """A remark in small print."""
     return Html('<span class="at">{}</span>').format(text(value))
+
+
+def box(style: str, head: str, *details: str) -> Html:
+    """A bar with a verdict and lines below it. `style`: CSS class "good", "wait" or "bad"."""
+    strong = Html('<strong class="{}">{}</strong>').format(style, text(head))
+    return Html('<p class="box {}-bar">{}</p>').format(style, lines((strong, *details)))
+
+
+def to_copy(purpose: str, command: str) -> Html:
+    """A command on a line of its own, below what it is for. A click selects all of it."""
+    return Html('<p>{}:<code class="command">{}</code></p>').format(text(purpose), command)
 
 
 def remedy(value: str) -> Html:

@@ -8,8 +8,8 @@ import pytest
 
 from kafkafeatures import __version__
 from kafkafeatures.cli.cluster.blocker_cards import blocker_cards, kind_in_words
-from kafkafeatures.cli.cluster.page import STYLE, cluster_page
-from kafkafeatures.cli.shell.html_parts import STYLE as COMMON
+from kafkafeatures.cli.cluster.page import cluster_page
+from kafkafeatures.cli.shell.html_parts import STYLE
 from kafkafeatures.core.facts.observation import NodeState
 from tests.kafkafeatures.cli.test_picture import EVIL, NODES, contrast
 from tests.kafkafeatures.cli.test_report_page import Page
@@ -29,7 +29,7 @@ def bar(page: str) -> tuple[str, str]:
 def cells(page: str, feature: str) -> list[tuple[str, str]]:
     """(CSS class, text) of each cell in the row of a feature."""
     (row,) = re.findall(rf'<tr><th scope="row">{re.escape(feature)}</th>(.*?)</tr>', page)
-    return re.findall(r'<span class="cell (\w*)">([^<]*)', row)
+    return re.findall(r'<span class="filled (\w*)">([^<]*)', row)
 
 
 def test_the_page_of_a_blocked_cluster_begins_with_a_red_verdict_and_its_source() -> None:
@@ -45,14 +45,14 @@ def test_each_cell_is_filled_by_what_the_node_does_to_the_highest_level() -> Non
     page = cluster_page(BLOCKED, FLAGS)
     head, *_ = Page(page).rows_under(FEATURES)
     assert head == ["Feature", "Finalized", "controller 3001", "broker 1", "broker 2"]
-    assert cells(page, "metadata.version") == [("reaches", "7-27"), ("reaches", "7-27"), ("blocks", "1-21 !")]
-    assert cells(page, "group.version")[2] == ("blocks", "- !")
+    assert cells(page, "metadata.version") == [("good", "7-27"), ("good", "7-27"), ("bad", "1-21 !")]
+    assert cells(page, "group.version")[2] == ("bad", "- !")
     assert cells(page, "Kafka (inferred from the ranges)")[2] == ("", "3.9")
 
 
 def test_a_range_that_is_not_known_is_no_reached_level() -> None:
     page = cluster_page(observation(node(3001), node(1), node(2, said=SILENT, written=None)))
-    assert cells(page, "metadata.version")[2] == ("doubtful", "?")
+    assert cells(page, "metadata.version")[2] == ("wait", "?")
 
 
 def test_each_blocker_is_a_card_in_words_with_its_command_to_copy() -> None:
@@ -89,10 +89,10 @@ def test_names_from_a_cluster_are_escaped() -> None:
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_the_text_in_every_filled_cell_has_enough_contrast(theme: int) -> None:
     """4.5 to 1 is what WCAG asks of text."""
-    of_text = dict(re.findall(r"--(\w+): (#\w+)", re.findall(r":root \{(.*?)\}", COMMON, re.DOTALL)[theme]))
-    fills = dict(re.findall(r"--(\w+): (#\w+)", re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[theme]))
-    assert sorted(fills) == ["absent", "blocks", "doubtful", "reaches"]
-    assert {name for name, fill in fills.items() if contrast(fill, of_text["text"]) < 4.5} == set()
+    colours = dict(re.findall(r"--([\w-]+): (#\w+)", re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[theme]))
+    fills = {name: colour for name, colour in colours.items() if name.endswith("-fill")}
+    assert sorted(fills) == ["bad-fill", "good-fill", "none-fill", "wait-fill"]
+    assert {name for name, fill in fills.items() if contrast(fill, colours["text"]) < 4.5} == set()
 
 
 def test_a_blocker_of_a_node_that_is_too_new_says_so() -> None:

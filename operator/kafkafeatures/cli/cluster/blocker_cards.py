@@ -13,6 +13,7 @@ from kafkafeatures.api.status import BlockerStatus
 from kafkafeatures.cli.cluster.blockers_text import blocks, is_about_ranges, messages, range_lines
 from kafkafeatures.cli.shell.html_parts import Html, remedy, text
 
+_NOTHING = Html()
 _KINDS = {
     BlockerKind.NODE_RANGE.value: "Kafka too old",
     BlockerKind.NODE_UNKNOWN.value: "Version range unknown",
@@ -42,11 +43,11 @@ def blocker_cards(blockers: Iterable[BlockerStatus]) -> Html:
     return Html('<div class="cards">\n{}\n</div>').format(cards) if cards else Html()
 
 
-def card(title: str, kind: str, lines: Iterable[str], advice: Html, note: Html | None = None) -> Html:
+def card(title: str, kind: str, lines: Iterable[str], advice: Html = _NOTHING, note: Html = _NOTHING) -> Html:
     """A card. `lines`: what is missing. `advice`: the remedy. `note`: what stands at the end, such as the evidence."""
     items = Html().join(Html("<li>{}</li>").format(text(line)) for line in lines)
     head = Html('<h3>{}</h3>\n<p class="muted">{}</p>').format(text(title), text(kind))
-    return Html('<section class="card">{}\n<ul>{}</ul>\n{}{}</section>').format(head, items, advice, note or Html())
+    return Html('<section class="card">{}\n<ul>{}</ul>\n{}{}</section>').format(head, items, advice, note)
 
 
 def _card_of(block: Sequence[BlockerStatus]) -> Html:

@@ -25,7 +25,7 @@ from kafkafeatures.cli.cluster.matrix import (
     source_of,
 )
 from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow
-from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, remedy, small, table, text, whole_page
+from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, filled, remedy, table, text, whole_page
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
@@ -34,26 +34,16 @@ from kafkafeatures.core.report.reach import blockers_of, headline, highest_level
 from kafkafeatures.core.words import counted
 
 STYLE = Html("""
-:root { --reaches: #d3ecd9; --blocks: #f8d5d5; --absent: #e6e6e6; --doubtful: #f6e6c4; }
-@media (prefers-color-scheme: dark) { :root { --reaches: #173d23; --blocks: #571c1c; --absent: #2e2e2e;
-  --doubtful: #4d390f; } }
-.matrix { width: auto; } .matrix th, .matrix td { padding: .15rem .3rem .15rem 0; vertical-align: middle; }
-.matrix th:first-child, .matrix td:nth-child(2) { padding-right: 1.5rem; } .matrix th { min-width: 5rem; }
-.cell { display: block; padding: .15rem .5rem; border-radius: .25rem; white-space: nowrap; }
-.cell .at { color: inherit; }
-.reaches { background: var(--reaches); } .blocks { background: var(--blocks); font-weight: bold; }
-.absent { background: var(--absent); } .doubtful { background: var(--doubtful); }
+.matrix td:nth-child(2) { padding-right: 1.5rem; }
 .signs { display: flex; flex-wrap: wrap; gap: .4rem; padding: 0; list-style: none; font-size: .85rem; }
-@media (max-width: 44rem) { .matrix td:empty { display: none; } .cell { display: inline-block; white-space: normal; } }
-@media print { .cell { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """)
-_CELLS = {"bold red": "blocks", "yellow": "doubtful"}
+_CELLS = {"bold red": "bad", "yellow": "wait"}
 """CSS class of a cell by its style on a terminal."""
 _SIGNS = (
-    ("reaches", "reaches the highest level of a live node"),
-    ("blocks", "! blocks it"),
-    ("absent", "- not supported"),
-    ("doubtful", "? unknown, or not the finalized level yet"),
+    ("good", "reaches the highest level of a live node"),
+    ("bad", "! blocks it"),
+    ("none", "- not supported"),
+    ("wait", "? unknown, or not the finalized level yet"),
 )
 """(CSS class, meaning) of the cells, for the legend."""
 
@@ -117,8 +107,7 @@ def matrix(caption: str, corner: tuple[str, str], observation: Observation, rows
             level = [row.level] if corner[1] else []
             cells.append((row.title, *level, *(_cell(group, rows, number) for group in groups)))
     head = (corner[0], *filter(None, corner[1:]), *(group.title for group in groups))
-    sign = Html('<li><span class="cell {}">{}</span></li>')
-    signs = Html().join(sign.format(*kind) for kind in _SIGNS)
+    signs = Html().join(Html("<li>{}</li>").format(filled(*kind)) for kind in _SIGNS)
     return table(caption, head, cells, "matrix") + Html('\n<ul class="signs">{}</ul>').format(signs)
 
 
@@ -160,12 +149,10 @@ def _cell(group: Group, rows: Sequence[MatrixRow], number: int) -> Html:
     """A cell with that of the row below it, if that belongs to it."""
     cell = group.cells[number]
     below = group.cells[number + 1].plain if rows[number + 1 : number + 2] and rows[number + 1].is_below else ""
-    return Html('<span class="cell {}">{}{}</span>').format(
-        _style_of(cell, rows[number]), text(cell.plain), small(below) if below else Html()
-    )
+    return filled(_style_of(cell, rows[number]), cell.plain, below)
 
 
 def _style_of(cell: Text, row: MatrixRow) -> str:
     if not row.level:
         return ""
-    return _CELLS.get(str(cell.style)) or ("absent" if cell.plain == ABSENT_CELL else "reaches")
+    return _CELLS.get(str(cell.style)) or ("none" if cell.plain == ABSENT_CELL else "good")

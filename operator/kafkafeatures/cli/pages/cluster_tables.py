@@ -115,14 +115,19 @@ class ClusterTables(Struct, frozen=True):
         return next(levels, None)
 
     @property
-    def newest_reachable(self) -> str:
-        """The newest release that the cluster can be raised to; empty: none."""
+    def upward_verdicts(self) -> Mapping[str, str]:
+        """The verdict for each release that needs no downgrade of metadata.version, the oldest first."""
         upwards = {
             row["target"]
             for row in self.rows("upgrade_readiness")
             if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
         }
-        ready = (name for name, verdict in self.releases.items() if verdict == "ready" and name in upwards)
+        return {name: verdict for name, verdict in self.releases.items() if name in upwards}
+
+    @property
+    def newest_reachable(self) -> str:
+        """The newest release that the cluster can be raised to; empty: none."""
+        ready = (name for name, verdict in self.upward_verdicts.items() if verdict == "ready")
         return next(reversed([*ready]), "")
 
 

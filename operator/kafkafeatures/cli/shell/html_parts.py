@@ -45,9 +45,11 @@ _POLICY = Html("default-src 'none'; style-src 'unsafe-inline'; img-src data:{}")
 
 STYLE = Html("""
 :root { color-scheme: light dark; --text: #1a1a1a; --muted: #555; --page: #fff; --line: #ccc; --box: #f4f4f4;
-  --good: #0a5d24; --bad: #a11212; --wait: #7a4b00; --bar: #2b62a8; }
+  --good: #0a5d24; --bad: #a11212; --wait: #7a4b00; --bar: #2b62a8;
+  --good-fill: #d3ecd9; --bad-fill: #f8d5d5; --wait-fill: #f6e6c4; --none-fill: #e6e6e6; }
 @media (prefers-color-scheme: dark) { :root { --text: #eee; --muted: #b5b5b5; --page: #161616; --line: #444;
-  --box: #222; --good: #7fd89a; --bad: #ff9c9c; --wait: #f2c573; --bar: #7fb0ee; } }
+  --box: #222; --good: #7fd89a; --bad: #ff9c9c; --wait: #f2c573; --bar: #7fb0ee;
+  --good-fill: #173d23; --bad-fill: #571c1c; --wait-fill: #4d390f; --none-fill: #2e2e2e; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); margin: 2rem auto;
   max-width: 72rem; padding: 0 1rem; }
 p { overflow-wrap: anywhere; }
@@ -72,6 +74,13 @@ summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .card { border: 1px solid var(--line); border-left: 6px solid var(--bad); border-radius: .4rem; padding: .6rem 1rem; }
 .card h3 { font-size: 1.05rem; margin: 0; } .card p { margin: .2rem 0; }
 .card ul { margin: .4rem 0; padding-left: 1.2rem; }
+.filled { display: block; padding: .15rem .5rem; border-radius: .25rem; color: var(--text); white-space: nowrap;
+  print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.filled .at { color: inherit; }
+.filled.good { background: var(--good-fill); } .filled.bad { background: var(--bad-fill); font-weight: bold; }
+.filled.wait { background: var(--wait-fill); } .filled.none { background: var(--none-fill); }
+.matrix { width: auto; } .matrix th, .matrix td { padding: .15rem .3rem .15rem 0; vertical-align: middle; }
+.matrix th:first-child { padding-right: 1.5rem; } .matrix th { min-width: 4rem; }
 footer { color: var(--muted); font-size: .8rem; margin-top: 2rem; }
 tbody th { min-width: 8rem; }
 @media print {
@@ -92,6 +101,7 @@ tbody th { min-width: 8rem; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   th, td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; }
   tbody tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  .matrix td { display: inline-block; margin-right: .8rem; } .matrix td:empty { display: none; } .filled { display: inline-block; white-space: normal; }
   td::before { content: attr(data-head) ": "; color: var(--muted); }
 }
 """)
@@ -184,6 +194,13 @@ def box(style: str, head: str, *details: str) -> Html:
 def to_copy(purpose: str, command: str) -> Html:
     """A command on a line of its own, below what it is for. A click selects all of it."""
     return Html('<p>{}:<code class="command">{}</code></p>').format(text(purpose), command)
+
+
+def filled(style: str, value: object, below: str = "") -> Html:
+    """The content of a cell of a table of class `matrix`, on a ground that says what it means; its text says it too.
+    `style`: "good", "bad", "wait", "none", or empty for no ground. `below`: in small print.
+    """
+    return Html('<span class="filled {}">{}{}</span>').format(style, text(value), small(below) if below else Html())
 
 
 def remedy(value: str) -> Html:

@@ -82,7 +82,7 @@ ROOMS = {
         "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "
         "cli.pages"
     ),
-    "cli.serve": "api core environment kafka cli.shell cli.cluster cli.kube cli.pages",
+    "cli.serve": "api core environment kafka kraftlog cli.shell cli.cluster cli.kube cli.pages",
     "cli.pipeline": "api core client_targets featurelog cli.shell cli.pages",
     "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",
     # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.

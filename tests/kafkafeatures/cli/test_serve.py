@@ -233,7 +233,7 @@ def commands(page: str | None) -> list[str]:
 
 STATES = {
     "in_sync": ["kafkafeatures suspend orders -n kafka", "kafkafeatures reconcile orders -n kafka"],
-    "waiting_for_approval": ["suspend", "reconcile", "kafkafeatures approve orders -n kafka --plan sha256:"],
+    "waiting_for_approval": ["kafkafeatures approve orders -n kafka --plan sha256:", "suspend", "reconcile"],
 }
 
 

@@ -62,14 +62,14 @@ def live_page(
     nav = Html('<nav><a href="{}">All resources</a></nav>').format(back) if back else Html()
     return whole_page(
         f"{title} - KafkaFeatures",
-        (nav, _age(picture, current_time), *sections),
+        (nav, age_of(picture, current_time), *sections),
         _STYLE + style,
         _SCRIPT,
         reload_seconds=EVERY,
     )
 
 
-def _age(picture: Picture[Any], current_time: datetime) -> Html:
+def age_of(picture: Picture[Any], current_time: datetime) -> Html:
     """Line with the time of the picture; if later readings failed, a box that says since when and why."""
     if not picture.failure:
         return Html('<p class="muted">Live, read-only. Read at {}.</p>').format(text(day_and_time(picture.read_at)))

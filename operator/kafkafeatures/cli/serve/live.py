@@ -54,21 +54,23 @@ class Reader:
 
 
 class Live(Generic[T]):
-    """A subject, such as the list of resources. `read`: reads it; raises CommandFailed."""
+    """A subject, such as the list of resources. `read`: reads it; raises CommandFailed. `every`: least seconds from one
+    reading to the next.
+    """
 
-    def __init__(self, read: Callable[[], T], reader: Reader) -> None:
-        self._read, self._reader = read, reader
+    def __init__(self, read: Callable[[], T], reader: Reader, every: float = EVERY) -> None:
+        self._read, self._reader, self._every = read, reader, every
         self._lock = Lock()
         self._picture: Picture[T] = Picture()
         self._began = float("-inf")
         self._pending: Future[None] | None = None
 
     def picture(self) -> Picture[T]:
-        """The newest picture; read anew if the last reading began `EVERY` seconds ago."""
+        """The newest picture; read anew if the last reading began `every` seconds ago."""
         with self._lock:
             current_seconds = self._reader.environment.monotonic()
             is_done = self._pending is None or self._pending.done()
-            if is_done and current_seconds - self._began >= EVERY:
+            if is_done and current_seconds - self._began >= self._every:
                 self._began = current_seconds
                 self._pending = self._reader.submit(self._read_once)
             pending = self._pending

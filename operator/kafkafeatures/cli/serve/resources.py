@@ -14,6 +14,7 @@ from datetime import datetime
 
 from kafkafeatures.api.names import KIND
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.cli.cluster import page as cluster_page
 from kafkafeatures.cli.kube.api import Kube
 from kafkafeatures.cli.kube.list import cells_of, urgency
 from kafkafeatures.cli.kube.report import events_of
@@ -21,10 +22,12 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.kube.status_text import age, reason_since
 from kafkafeatures.cli.pages import resource as report
+from kafkafeatures.cli.serve.cluster import ClusterOfResource
 from kafkafeatures.cli.serve.frame import live_page
 from kafkafeatures.cli.serve.live import Live, Picture, Reader
 from kafkafeatures.cli.shell.html_parts import Html, small, table, text
 from kafkafeatures.core.words import counted
+from kraftlog.rolls import RollHistory
 
 _CONSENT = re.compile(r"\badd '?([^\s',]+)'? to (?:spec\.)?consents\b")
 """A consent in the remedy of a blocker."""
@@ -32,19 +35,26 @@ _CONSENT = re.compile(r"\badd '?([^\s',]+)'? to (?:spec\.)?consents\b")
 
 class ResourcePages:
     """Pages by path: "" is the list, "NAMESPACE/NAME" a resource. `read`: reads all resources. `flags`: words that
-    commands need to reach the same API server as the same user.
+    commands need to reach the same API server as the same user. `cluster`: that of the only resource; None
+    if it is not read.
     """
 
     def __init__(
-        self, kube: Kube, read: Callable[[], list[KubeResource]], reader: Reader, flags: Sequence[str]
+        self,
+        kube: Kube,
+        read: Callable[[], list[KubeResource]],
+        reader: Reader,
+        flags: Sequence[str] = (),
+        cluster: ClusterOfResource | None = None,
     ) -> None:
-        self._kube, self._reader, self._flags = kube, reader, flags
+        self._kube, self._reader, self._flags, self._cluster = kube, reader, flags, cluster
         self._resources = Live(read, reader)
         self._events: dict[str, Live[Sequence[SeenEvent]]] = {}
 
-    def start(self) -> None:
-        """Read for the first time. Raises CommandFailed."""
-        self._resources.first()
+    def start(self) -> str:
+        """Read for the first time, and return the path of the first page. Raises CommandFailed."""
+        resources = self._resources.first()
+        return str(resources[0]) if self._cluster is not None else ""
 
     def __call__(self, path: str) -> str | None:
         """The page at this path; None if there is none, such as that of a resource that was deleted."""
@@ -62,13 +72,20 @@ class ResourcePages:
             return events_of(self._kube, resource)
 
         events = self._events.setdefault(resource.uid, Live(read, self._reader)).picture()
+        head, blockers, plan, *sections = report.sections(
+            resource, events.value, picture.read_at or current_time, self._history(resource), shlex.join(self._flags)
+        )
+        nodes = self._cluster.nodes(resource, current_time) if self._cluster is not None else Html()
+        shown = (head, blockers, plan, _commands(resource, self._flags), nodes, *sections)
+        style = report.STYLE + cluster_page.STYLE
+        return live_page(str(resource), picture, shown, style, current_time=current_time, back="../")
+
+    def _history(self, resource: KubeResource) -> RollHistory | str:
+        """Restarts by the metadata log, or the reason why it was not read."""
+        if self._cluster is not None:
+            return self._cluster.history(resource)
         kind, addresses = resource.bootstrap
-        command = f"kafkafeatures report {resource.flags} --html FILE --bootstrap-{kind} {addresses}"
-        reason = f"This page does not read it; for a report with it: `{command}`"
-        read_at = picture.read_at or current_time
-        head, *sections = report.sections(resource, events.value, read_at, reason, shlex.join(self._flags))
-        shown = (head, _commands(resource, self._flags), *sections)
-        return live_page(str(resource), picture, shown, report.STYLE, current_time=current_time, back="../")
+        return f"To read it as well, run `kafkafeatures serve {resource.flags} --bootstrap-{kind} {addresses}`"
 
 
 def _list(resources: Collection[KubeResource], current_time: datetime) -> Html:

@@ -101,7 +101,8 @@ tbody th { min-width: 8rem; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   th, td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; }
   tbody tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
-  .matrix td { display: inline-block; margin-right: .8rem; } .matrix td:empty { display: none; } .filled { display: inline-block; white-space: normal; }
+  .matrix td, .filled { display: inline-block; white-space: normal; } .matrix td { margin-right: .8rem; }
+  .matrix td:empty { display: none; }
   td::before { content: attr(data-head) ": "; color: var(--muted); }
 }
 """)

@@ -25,7 +25,7 @@ from kafkafeatures.cli.pages import resource as report
 from kafkafeatures.cli.serve.cluster import ClusterOfResource
 from kafkafeatures.cli.serve.frame import live_page
 from kafkafeatures.cli.serve.live import Live, Picture, Reader
-from kafkafeatures.cli.shell.html_parts import Html, small, table, text
+from kafkafeatures.cli.shell.html_parts import Html, small, table, text, to_copy
 from kafkafeatures.core.words import counted
 from kraftlog.rolls import RollHistory
 
@@ -113,10 +113,9 @@ def _row(resource: KubeResource, current_time: datetime) -> tuple[Html | str, ..
 
 def _commands(resource: KubeResource, flags: Sequence[str]) -> Html:
     """What a person may do about the resource, as commands."""
-    item = Html('<dt>{}</dt>\n<dd><code class="command">{}</code></dd>')
     where = shlex.join(flags)
-    commands = Html("\n").join(item.format(title, f"{command} {where}".strip()) for title, command in _offers(resource))
-    return Html("<section><h2>Commands</h2>\n<dl>{}</dl></section>").format(commands)
+    commands = (to_copy(purpose, f"{command} {where}".strip()) for purpose, command in _offers(resource))
+    return Html("<section><h2>Commands</h2>\n{}</section>").format(Html("\n").join(commands))
 
 
 def _offers(resource: KubeResource) -> Iterator[tuple[str, str]]:
@@ -130,5 +129,5 @@ def _offers(resource: KubeResource) -> Iterator[tuple[str, str]]:
     if resource.paused:
         yield "Resume", f"kafkafeatures resume {resource.flags}"
     elif not resource.suspended_in_document:
-        yield "Suspend: the step in progress completes, no other starts", f"kafkafeatures suspend {resource.flags}"
+        yield "Suspend; the step in progress completes, no other starts", f"kafkafeatures suspend {resource.flags}"
     yield "Reconcile now", f"kafkafeatures reconcile {resource.flags}"

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 from kafkafeatures.cli.kube.resource import KubeResource
-from kafkafeatures.cli.serve.cluster import ClusterOfResource, ClusterPage
+from kafkafeatures.cli.serve.cluster import LOG_EVERY, ClusterOfResource, ClusterPage
 from kafkafeatures.cli.serve.live import EVERY, Reader
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
@@ -66,7 +66,8 @@ def test_the_page_of_a_resource_has_the_nodes_and_the_restarts_of_its_cluster(
     cluster: tuple[subprocess.Popen[str], str],
 ) -> None:
     process, servers = cluster
-    reader = Reader(Environment())
+    seconds = 0.0
+    reader = Reader(Environment(monotonic=lambda: seconds))
     settings = ClusterSettings(parse_addresses(servers, ""), ())
     id_ = json.loads(shell(f"{IN_SHELL} describe --bootstrap-server {servers} -o json").stdout)["clusterId"]
     assert say(process, "upgrade broker 3 4.1")["done"] is True
@@ -82,6 +83,11 @@ def test_the_page_of_a_resource_has_the_nodes_and_the_restarts_of_its_cluster(
     nodes = str(other.nodes(resource_of("another-cluster"), NOW))
     assert f"Connected to cluster {id_}, expected another-cluster" in nodes
     assert "metadata.version" not in nodes
+    process.kill()
+    process.wait()
+    seconds += 2 * LOG_EVERY
+    assert readings.history(resource_of(id_)) == history  # the last picture
+    assert "Not read since" in str(readings.nodes(resource_of(id_), NOW))
     reader.close()
 
 

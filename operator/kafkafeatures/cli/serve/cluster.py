@@ -17,6 +17,7 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.pages.roll_rows import window_begins
 from kafkafeatures.cli.serve.frame import age_of, live_page
 from kafkafeatures.cli.serve.live import Live, Reader
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.html_parts import Html, box, text
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.settings import IBP
@@ -59,7 +60,7 @@ class ClusterOfResource:
         self._status = EMPTY
 
     def history(self, resource: KubeResource) -> RollHistory | str:
-        """Restarts by the metadata log, or the reason why it was not read."""
+        """Restarts by the metadata log, as it was last read, or the reason why it was not read."""
         self._status = resource.status
         picture = self._history.picture()
         return picture.value or picture.failure or "It is being read."
@@ -70,18 +71,21 @@ class ClusterOfResource:
         parts = [Html("<h2>Nodes</h2>")]
         if picture.failure:
             parts.append(age_of(picture, current_time))
-        if picture.value is None:
-            pass
-        elif expected_id and identity(picture.value)[0] != expected_id:
-            head = f"Connected to cluster {identity(picture.value)[0]}, expected {expected_id}"
-            parts.append(box("bad", head, "use the addresses of that cluster"))
-        else:
-            parts += facts(picture.value), features(picture.value), *nodes_apart(picture.value, "", set())
+        if picture.value is not None:
+            id_ = identity(picture.value)[0]
+            if expected_id in ("", id_):
+                parts += facts(picture.value), features(picture.value), *nodes_apart(picture.value, "", set())
+            else:
+                head = f"Connected to cluster {id_}, expected {expected_id}"
+                parts.append(box("bad", head, "use the addresses of that cluster"))
         return Html("<section>{}</section>").format(Html("\n").join(parts))
 
-    def _read_history(self) -> RollHistory | str:
+    def _read_history(self) -> RollHistory:
         since = window_begins(self._status, self._reader.environment.clock())
-        return read_roll(self._settings, self._status.cluster_id, since)
+        history = read_roll(self._settings, self._status.cluster_id, since)
+        if isinstance(history, str):
+            raise CommandFailed(history, Exit.UNREACHABLE)
+        return history
 
 
 def _observed(settings: ClusterSettings) -> Observation:

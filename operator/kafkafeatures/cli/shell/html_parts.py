@@ -128,7 +128,7 @@ def whole_page(
         "{main}\n</main>\n<footer>KafkaFeatures {version}</footer>\n{script}</body>\n</html>\n"
     ).format(
         title=title,
-        policy=_POLICY.format(allowed) + Html("; connect-src 'self'") * bool(reload_seconds),
+        policy=_POLICY.format(Html("; connect-src 'self'") * bool(reload_seconds) + allowed),
         reload=reload * bool(reload_seconds),
         style=STYLE + style,
         version=__version__,

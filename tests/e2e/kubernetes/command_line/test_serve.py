@@ -13,13 +13,16 @@ from threading import Thread
 import pytest
 
 from kafkafeatures.cli.serve.frame import live_page
-from kafkafeatures.cli.serve.live import Picture
+from kafkafeatures.cli.serve.live import Picture, Reader
+from kafkafeatures.cli.serve.resources import ResourcePages
 from kafkafeatures.cli.serve.server import PageServer
 from kafkafeatures.cli.shell.html_parts import Html, folded, text
 from tests.e2e.kubernetes.command_line.orders import NS, USER, Orders
 from tests.e2e.kubernetes.command_line.person import Person
-from tests.e2e.rig.browser import opened
+from tests.e2e.rig.browser import opened, shown
 from tests.kafkafeatures import statuses
+from tests.kafkafeatures.cli.test_serve import Kube
+from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 
 TABS = 10
@@ -52,6 +55,26 @@ def test_ten_tabs_cost_the_api_server_one_list_and_nothing_is_written(
     lists = [row for row in rows if row.resource == "kafkafeatures"]
     assert 1 <= len(lists) <= 3  # the first reading, and one for the browser, which starts seconds later
     assert list(person.temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("width", [375, 800, 1280])
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_every_text_of_the_live_pages_can_be_read(tmp_path: Path, width: int, is_dark: bool) -> None:
+    """`texts`: each text with its contrast; WCAG asks for 4.5 to 1. `cut`: what the edge of the screen hides."""
+    kube = Kube()
+    kube.resources = [resource(statuses.stalled()), resource(statuses.waiting_for_approval(), name="billing")]
+    reader = Reader(kube.environment)
+    pages = ResourcePages(kube, kube.read, reader)  # type: ignore[arg-type]
+    pages.start()
+    for path in ("", "kafka/orders", "kafka/billing"):
+        page = tmp_path / "page.html"
+        page.write_text(pages(path) or "")
+        seen = shown(page, tmp_path / "profile", width=width, is_dark=is_dark)
+        assert seen.is_dark is is_dark
+        assert len(seen.texts) > 20
+        assert [one for one in seen.texts if one[1] < 4.5] == []
+        assert seen.cut == ()
+    reader.close()
 
 
 @pytest.fixture

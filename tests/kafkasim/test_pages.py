@@ -67,5 +67,7 @@ def test_every_form_of_describe_has_a_page_that_loads_nothing(flags: str) -> Non
     assert not re.search(r"https?:|<script|@import|url\(", done.stdout)
     if not flags:
         assert commands(done.stdout) == [f"kafkafeatures unregister --broker 9 --bootstrap-server {servers}"]
+        assert "reaches the highest level" in page.text
     if flags == "--apis":
+        assert "reaches the highest level" not in page.text  # no cell is filled
         assert [row[0] for row in page.rows if row[0].startswith("Fetch (")] == ["Fetch (1)"]

@@ -278,6 +278,15 @@ def test_the_grid_has_the_verdict_of_each_cluster_for_each_release() -> None:
     assert "-" in {verdict for grid in by_cluster.values() for verdict in grid.values()}
 
 
+def test_a_cluster_that_was_not_judged_is_unknown_in_the_grid_and_not_below() -> None:
+    document, clusters = document_and_clusters()
+    link, other = clusters[0]
+    blank = ClusterTables({**other.gate, "cluster": "blank"})
+    made = Page(fleet_page(document, [(link, other), ("blank.html", blank)]))
+    *_, row = made.rows_under("Which cluster can be raised")
+    assert (row[0], set(row[1:])) == ("blank", {"Unknown"})
+
+
 def test_what_blocks_a_fleet_is_named_in_words() -> None:
     causes = [row[0] for row in page_of_fleet().rows_under("Why clusters are blocked")[1:]]
     assert "Kafka too old" in causes

@@ -6,7 +6,7 @@ plan and by `serve`. The colour of a cell has its sign or its word beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
@@ -26,7 +26,7 @@ from kafkafeatures.cli.cluster.matrix import (
 )
 from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow
 from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, filled, remedy, table, text, whole_page
-from kafkafeatures.core.engine.blockers import grouped
+from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
 from kafkafeatures.core.report.blockers import blocker_status
@@ -48,12 +48,10 @@ _SIGNS = (
 """(CSS class, meaning) of the cells, for the legend."""
 
 
-def cluster_page(
-    observation: Observation, flags: str = "", api_names: dict[int, str] | None = None, more: Iterable[Html] = ()
-) -> str:
-    """The whole page. Arguments: see `sections`. `more`: further sections."""
+def cluster_page(observation: Observation, flags: str = "", api_names: dict[int, str] | None = None) -> str:
+    """The whole page. Arguments: see `sections`."""
     title = f"Kafka cluster {identity(observation)[0]}"
-    shown = (Html("<h1>{}</h1>").format(text(title)), *sections(observation, flags, api_names), *more)
+    shown = (Html("<h1>{}</h1>").format(text(title)), *sections(observation, flags, api_names))
     return whole_page(f"{title} - KafkaFeatures", shown, STYLE)
 
 
@@ -70,7 +68,7 @@ def sections(observation: Observation, flags: str = "", api_names: dict[int, str
     cards = blocker_cards(map(blocker_status, grouped(blockers)))
     heading = Html("<h2>Blockers of the highest levels that a live node supports</h2>\n{}")
     return (
-        _verdict(observation),
+        _verdict(observation, highest, blockers),
         facts(observation),
         features(observation),
         heading.format(cards) if cards else Html(),
@@ -95,8 +93,8 @@ def features(observation: Observation) -> Html:
 
 
 def matrix(caption: str, corner: tuple[str, str], observation: Observation, rows: Sequence[MatrixRow]) -> Html:
-    """A table with a column for each group of nodes with equal cells, and its legend. `corner`: titles of the first two
-    columns; the second one may be empty, for none.
+    """A table with a column for each group of nodes with equal cells. `corner`: titles of the first two columns; the
+    second one is empty if rows have no level, and then no cell is filled.
     """
     groups = counted_groups(observation, rows)
     if not groups:
@@ -107,8 +105,8 @@ def matrix(caption: str, corner: tuple[str, str], observation: Observation, rows
             level = [row.level] if corner[1] else []
             cells.append((row.title, *level, *(_cell(group, rows, number) for group in groups)))
     head = (corner[0], *filter(None, corner[1:]), *(group.title for group in groups))
-    signs = Html().join(Html("<li>{}</li>").format(filled(*kind)) for kind in _SIGNS)
-    return table(caption, head, cells, "matrix") + Html('\n<ul class="signs">{}</ul>').format(signs)
+    signs = Html().join(Html("<li>{}</li>").format(filled(*kind)) for kind in _SIGNS) if corner[1] else ""
+    return table(caption, head, cells, "matrix") + Html('\n<ul class="signs">{}</ul>').format(signs) * bool(signs)
 
 
 def nodes_apart(observation: Observation, flags: str, blocking: set[NodeKey]) -> tuple[Html, ...]:
@@ -128,9 +126,7 @@ def not_read(observation: Observation) -> Html:
     return Html('<h2>Not read</h2>\n<ul class="wait">{}</ul>').format(gaps) if gaps else Html()
 
 
-def _verdict(observation: Observation) -> Html:
-    highest = highest_levels(observation)
-    blockers = blockers_of(observation, highest, ANY_CLUSTER)
+def _verdict(observation: Observation, highest: dict[str, int], blockers: tuple[Blocker, ...]) -> Html:
     possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), blockers)
     details = []
     if raises := other_raises(observation, highest, blockers):

@@ -114,20 +114,19 @@ class ClusterTables(Struct, frozen=True):
         levels = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _is_last(row))
         return next(levels, None)
 
-    @property
-    def upward_verdicts(self) -> Mapping[str, str]:
-        """The verdict for each release that needs no downgrade of metadata.version, the oldest first."""
-        upwards = {
+    def judged_releases(self, *, downgrades: bool) -> set[str]:
+        """The releases that were judged: those that need a downgrade of metadata.version, or those that do not."""
+        return {
             row["target"]
             for row in self.rows("upgrade_readiness")
-            if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
+            if row["target_kind"] == "release" and is_downgrade(row["changes"] or ()) is downgrades
         }
-        return {name: verdict for name, verdict in self.releases.items() if name in upwards}
 
     @property
     def newest_reachable(self) -> str:
         """The newest release that the cluster can be raised to; empty: none."""
-        ready = (name for name, verdict in self.upward_verdicts.items() if verdict == "ready")
+        upwards = self.judged_releases(downgrades=False)
+        ready = (name for name, verdict in self.releases.items() if verdict == "ready" and name in upwards)
         return next(reversed([*ready]), "")
 
 

@@ -7,7 +7,7 @@ contents of logs are untrusted, so names in them are never used for file names o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
@@ -120,15 +120,12 @@ def headline(counts: Mapping[str, int], target: str) -> str:
 
 
 def _grid(clusters: Sequence[tuple[str, ClusterTables]]) -> Html:
-    """The table of clusters by releases."""
-    verdicts = [cluster.upward_verdicts for _, cluster in clusters]
-    columns = [release for release in releases() if any(release in row for row in verdicts)]
+    """The table of clusters by releases, if any was judged."""
+    judged = {release for _, cluster in clusters for release in cluster.judged_releases(downgrades=False)}
+    columns = [release for release in releases() if release in judged]
     if not columns:
         return Html()
-    rows = [
-        (_link(link, cluster), *(_grid_cell(row.get(release)) for release in columns))
-        for (link, cluster), row in zip(clusters[:MAX_ROWS], verdicts, strict=False)
-    ]
+    rows = [(_link(link, cluster), *(_grid_cells(cluster, columns))) for link, cluster in clusters[:MAX_ROWS]]
     omitted = f"; {len(clusters) - MAX_ROWS} more are not shown" if len(clusters) > MAX_ROWS else ""
     caption = f"Which cluster can be raised to which release of Kafka, by its log alone; - is below its level{omitted}"
     grid = table(caption, ("Cluster", *columns), rows, "matrix")
@@ -136,9 +133,12 @@ def _grid(clusters: Sequence[tuple[str, ClusterTables]]) -> Html:
     return heading.format(grid if len(rows) <= _OPEN_GRID else folded(counted(len(rows), "cluster"), grid))
 
 
-def _grid_cell(verdict: str | None) -> Html:
-    """A cell with the verdict; a dash for a release below the cluster's level."""
-    return filled(*VERDICT_STYLES[verdict]) if verdict else filled("none", "-")
+def _grid_cells(cluster: ClusterTables, columns: Iterable[str]) -> Iterator[Html]:
+    """A cell for each release with its verdict; a dash for one below the cluster's level."""
+    below = cluster.judged_releases(downgrades=True)
+    for release in columns:
+        verdict = cluster.releases.get(release, "unknown")
+        yield filled("none", "-") if release in below else filled(*VERDICT_STYLES[verdict])
 
 
 def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: Mapping[str, Sequence[Lane]]) -> Html:

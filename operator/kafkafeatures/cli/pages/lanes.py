@@ -77,16 +77,14 @@ def rolls(cluster: ClusterTables) -> Html:
     rows_by_roll: dict[int, list[Row]] = {}
     for row in rows:
         rows_by_roll.setdefault(row["roll_id"], []).append(row)
+    nodes = {id_: {(row["role"], row["node_id"]) for row in roll} for id_, roll in rows_by_roll.items()}
     flags = {lane.node for lane in _lanes(rows) if lane.is_flapping}
-    drawings: list[Html] = []
-    single_rows: list[Row] = []
-    for roll in reversed(rows_by_roll.values()):
-        nodes = len({(row["role"], row["node_id"]) for row in roll})
-        if nodes > 1:
-            drawings.append(_drawing(f"Roll of {nodes} nodes", roll, flags, is_open=len(drawings) < _OPEN_ROLLS))
-        else:
-            single_rows += roll
-    if single_rows:
+    latest = [id_ for id_ in reversed(rows_by_roll) if len(nodes[id_]) > 1]
+    drawings = [
+        _drawing(f"Roll of {len(nodes[id_])} nodes", rows_by_roll[id_], flags, is_open=number < _OPEN_ROLLS)
+        for number, id_ in enumerate(latest)
+    ]
+    if single_rows := [row for row in rows if len(nodes[row["roll_id"]]) == 1]:
         drawings.append(_drawing("Times that a node was away", single_rows, flags, is_open=True))
     used = {_piece(row)[0] for row in rows}
     key = legend((style, words) for style, words in _LEGEND if style in used)

@@ -80,7 +80,8 @@ summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .filled.good { background: var(--good-fill); } .filled.bad { background: var(--bad-fill); font-weight: bold; }
 .filled.wait { background: var(--wait-fill); } .filled.none { background: var(--none-fill); }
 .matrix { width: auto; } .matrix th, .matrix td { padding: .15rem .3rem .15rem 0; vertical-align: middle; }
-.matrix th:first-child { padding-right: 1.5rem; } .matrix th { min-width: 4rem; }
+.matrix th { min-width: 4rem; } .matrix thead th { padding-right: .8rem; }
+.matrix th:first-child { padding-right: 1.5rem; }
 footer { color: var(--muted); font-size: .8rem; margin-top: 2rem; }
 tbody th { min-width: 8rem; }
 @media print {

@@ -16,10 +16,10 @@ from tests.e2e.rig.releases import MIDDLE
 
 OWN_NODE_ONLY = [
     "test_collecting.py",
-    "test_first_ten_minutes.py",
     "test_pipeline.py",
     "test_recorder.py",
     "test_release.py",
+    "test_secured_cluster.py",
 ]
 """Modules that read the node's disk, make it trust a registry, or make accounts by the control plane's own keys."""
 collect_ignore = OWN_NODE_ONLY if KIND else []

@@ -24,6 +24,7 @@ from tests.kafkafeatures import statuses
 from tests.kafkafeatures.cli.test_serve import Kube
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
+from tests.kafkasim.test_process import heard, simulator
 
 TABS = 10
 
@@ -54,6 +55,21 @@ def test_ten_tabs_cost_the_api_server_one_list_and_nothing_is_written(
     assert {row.verb for row in rows} == {"list"}
     lists = [row for row in rows if row.resource == "kafkafeatures"]
     assert 1 <= len(lists) <= 3  # the first reading, and one for the browser, which starts seconds later
+    assert list(person.temporary.iterdir()) == []
+
+
+def test_one_resource_is_served_with_the_nodes_of_its_cluster(orders: Orders, person: Person) -> None:
+    orders.write({**statuses.in_sync(), "clusterId": ""})
+    with simulator("--old-broker", "3=4.0") as process:
+        servers = str(heard(process)["bootstrapServers"])
+        with person.running("serve", "orders", "--bootstrap-server", servers) as serving:
+            serving.until_it_says("Ctrl-C ends it")
+            assert serving.out.endswith(f"/{NS}/orders\n")
+            page = page_at(serving.out.strip())
+            serving.process.terminate()
+            assert serving.ends() == 0
+    assert f"<h1>{NS}/orders</h1>" in page
+    assert 'class="filled bad">7-25 !' in page  # broker 3
     assert list(person.temporary.iterdir()) == []
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from kafkafeatures import __version__
 from kafkafeatures.cli.cluster.blocker_cards import blocker_cards, kind_in_words
 from kafkafeatures.cli.cluster.page import cluster_page
-from kafkafeatures.cli.shell.html_parts import STYLE
 from kafkafeatures.core.facts.observation import NodeState
-from tests.kafkafeatures.cli.test_picture import EVIL, NODES, contrast
+from tests.kafkafeatures.cli.test_picture import EVIL, NODES
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 
@@ -84,15 +81,6 @@ def test_names_from_a_cluster_are_escaped() -> None:
     assert "<script" not in page
     assert "\u202e" not in page
     Page(page)
-
-
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_the_text_in_every_filled_cell_has_enough_contrast(theme: int) -> None:
-    """4.5 to 1 is what WCAG asks of text."""
-    colours = dict(re.findall(r"--([\w-]+): (#\w+)", re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[theme]))
-    fills = {name: colour for name, colour in colours.items() if name.endswith("-fill")}
-    assert sorted(fills) == ["bad-fill", "good-fill", "none-fill", "wait-fill"]
-    assert {name for name, fill in fills.items() if contrast(fill, colours["text"]) < 4.5} == set()
 
 
 def test_a_blocker_of_a_node_that_is_too_new_says_so() -> None:

@@ -224,9 +224,12 @@ def test_every_text_of_the_report_page_has_enough_contrast(theme: int) -> None:
     """4.5 to 1 is what WCAG asks of text, 3 to 1 of a bar."""
     text = page(resource(statuses.in_sync()), [], LATER, NOT_READ)
     found = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[theme]
-    colours = dict(re.findall(r"--(\w+): (#\w+)", found))
+    colours = dict(re.findall(r"--([\w-]+): (#\w+)", found))
     for ground in (colours["page"], colours["box"]):
         assert all(contrast(colours[name], ground) >= 4.5 for name in ("text", "muted", "good", "bad", "wait"))
         assert contrast(colours["bar"], ground) >= 3
-    used = {name for rule in re.findall(r"background: (.*?)[;}]", text) for name in re.findall(r"--(\w+)", rule)}
-    assert used <= {"page", "box", "good", "bad", "wait", "bar"}
+    fills = {name for name in colours if name.endswith("-fill")}
+    assert len(fills) == 4
+    assert all(contrast(colours["text"], colours[fill]) >= 4.5 for fill in fills)
+    used = {name for rule in re.findall(r"background: (.*?)[;}]", text) for name in re.findall(r"--([\w-]+)", rule)}
+    assert used <= {"page", "box", "good", "bad", "wait", "bar", *fills}

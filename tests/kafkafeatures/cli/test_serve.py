@@ -95,6 +95,12 @@ def test_a_page_is_read_with_the_token_in_its_address_only(server: PageServer) -
     assert (status, "kafka/orders" in body) == (200, True)
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["Cache-Control"] == "no-store"
+    assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    (policy,) = re.findall('http-equiv="Content-Security-Policy" content="(.*?)"', body)
+    assert re.fullmatch(
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; script-src 'sha256-[^ ']+'",
+        policy,
+    )
     assert "Set-Cookie" not in headers
     for path in ("/", "/favicon.ico", f"/{server.token[:-1]}/", f"/{server.token}x/", f"/x?{server.token}", "//"):
         status, body, _ = answer(server, path)

@@ -308,5 +308,6 @@ def _path(namespace: str, name: str = "") -> str:
 
 
 def _texts(secret: Mapping[str, Any]) -> dict[str, str]:
+    """The values by key. Those that are no text have their bytes as surrogates, as file names in Python have."""
     data = secret.get("data") or {}
-    return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in data.items()}
+    return {key: base64.b64decode(text).decode("utf-8", "surrogateescape") for key, text in data.items()}

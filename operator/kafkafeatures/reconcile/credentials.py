@@ -305,7 +305,7 @@ def _kerberos(spec: SaslSpec, login: Reference, reader: Read) -> Kerberos:
     principal = spec.username or need(reader, login, spec.secret_ref.username_key).strip()
     keytab, text = need(reader, login, KEYTAB), need(reader, login, "krb5.conf")
     try:
-        realms = read_krb5_conf(text) if text else Realms()
+        realms = read_krb5_conf(text) if keytab else Realms()  # without one, references are only noted
     except ValueError as error:
         raise CredentialsInvalid(f"the Secret {login.name}: krb5.conf: {error}") from None
     service = (reader(login, "service-name") or "kafka").strip()

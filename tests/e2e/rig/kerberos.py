@@ -17,7 +17,8 @@ import subprocess
 import sys
 import sysconfig
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -54,15 +55,12 @@ def _fetch() -> None:
     for archive in HOME.glob("*.deb"):
         _run("dpkg", "-x", str(archive), str(HOME))
         archive.unlink()
-    locked_packages = re.findall(r"(?ms)^(?:gssapi|decorator)==.*?(?=^\S|\Z)", LOCK.read_text())
-    (HOME / "gssapi.lock").write_text("".join(locked_packages))
     python, built, libraries = HOME / "python", HOME / "build", _libraries()
     include = HOME / "usr" / "include"
-    locked = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
-    pip = (sys.executable, "-m", "pip", "install", *locked)
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes")
     _run(*pip, "--target", str(built), "-r", str(BUILD_LOCK))
     _run(
-        *(*pip, "--no-build-isolation", "--target", str(python), "-r", str(HOME / "gssapi.lock")),
+        *(*pip, "--no-build-isolation", "--target", str(python), "-r", str(LOCK)),
         environment={
             **os.environ,
             "PYTHONPATH": str(built),
@@ -84,9 +82,9 @@ def _packages(*, update: bool = False) -> list[str]:
 
 
 class Realm:
-    """A realm with its KDC. `ahead`: seconds that the clock of the KDC is ahead."""
+    """A realm with its KDC."""
 
-    def __init__(self, folder: Path, *, ahead: int = 0) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.conf = folder, folder / "krb5.conf"
         self.port = free_port()
@@ -100,6 +98,7 @@ class Realm:
             f"[realms]\n  {REALM} = {{\n    database_name = {folder / 'principal'}\n"
             f"    key_stash_file = {folder / 'stash'}\n    max_life = 10h\n  }}\n"
             f"[dbmodules]\n  db_module_dir = {_libraries() / 'krb5' / 'plugins' / 'kdb'}\n"
+            "[logging]\n  kdc = STDERR\n"
         )
         self.environment = {
             **environment(),
@@ -107,13 +106,8 @@ class Realm:
             "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),
             "KRB5CCNAME": f"FILE:{folder / 'tickets'}",
         }
-        clock = {"LD_PRELOAD": str(next(_libraries().glob("faketime/libfaketime.so.1"))), "FAKETIME": f"+{ahead}s"}
-        self.kdc = Daemon(
-            [HOME / "usr" / "sbin" / "krb5kdc", "-n", "-P", folder / "pid"],
-            folder / "kdc.log",
-            self._answers,
-            {**self.environment, **(clock if ahead else {})},
-        )
+        command = [HOME / "usr" / "sbin" / "krb5kdc", "-n", "-P", folder / "pid"]
+        self.kdc = Daemon(command, folder / "kdc.log", self._answers, self.environment)
 
     def __enter__(self) -> Self:
         self._tool("sbin/kdb5_util", "-r", REALM, "create", "-s", "-P", "master-key-of-the-rig")
@@ -135,9 +129,26 @@ class Realm:
         self._kadmin("ktadd", "-k", str(path), *([] if new_key else ["-norandkey"]), name)
         return path
 
+    def delete(self, name: str) -> None:
+        self._kadmin("delprinc", "-force", name)
+
     def kinit(self, name: str, *options: str) -> None:
         """Fill the ticket cache of the environment."""
         self._tool("bin/kinit", *options, "-k", "-t", str(self.keytab(name)), name)
+
+    @contextmanager
+    def clock_ahead(self, seconds: int) -> Iterator[None]:
+        """The KDC with another time."""
+        library = _libraries() / "faketime" / "libfaketime.so.1"
+        self.kdc.kill()
+        self.kdc.environment = {**self.environment, "LD_PRELOAD": str(library), "FAKETIME": f"+{seconds}s"}
+        self.kdc.start()
+        try:
+            yield
+        finally:
+            self.kdc.kill()
+            self.kdc.environment = self.environment
+            self.kdc.start()
 
     def _kadmin(self, *words: str) -> None:
         self._tool("sbin/kadmin.local", "-r", REALM, *words)

@@ -11,16 +11,15 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, Unreachable
 from kafkafeatures.kafka.base.settings import Address, Kerberos, Security
-from kafkafeatures.kafka.wire.krb5_conf import krb5_conf
+from kafkafeatures.kafka.wire.krb5_conf import Realms, krb5_conf
 from kafkafeatures.kafka.wire.opening import permitted_addresses
 
 PROGRAM = Path(__file__).with_name("gssapi_process.py")
@@ -29,27 +28,33 @@ TIMEOUT_SHARE = 0.8
 MAX_LINE = 256 * 1024
 """Bytes of an answer of the process. Tickets of Active Directory may have 64 KiB."""
 
+_OUT = "ask the administrator of the realm"
+_OTHER_KEY = "the keytab has another key than the KDC for {principal}"
+_NEW_KEY = "the key has changed: make a new keytab"
+_NO_TICKET = "the cache has no ticket of {principal}"
+_KINIT = "run kinit, or use a keytab"
 FAILURES: dict[int, tuple[str, str]] = {
+    -1765328383: ("the principal {principal} has expired", _OUT),
     -1765328378: ("the KDC does not know the principal {principal}", "check the principal"),
     -1765328377: (
         "the KDC has no principal {target} for this node",
-        "check sasl.kerberos.service.name, and connect by the host name that the node's keytab has",
+        "check sasl.kerberos.service.name, and connect to the host name that the node's keytab has",
     ),
-    -1765328366: ("the principal {principal} is locked or has expired", "ask the administrator of the realm"),
-    -1765328361: ("the password of the principal {principal} has expired", "make a new keytab"),
-    -1765328360: ("the keytab has another key than the KDC for {principal}", "make a new keytab: the key has changed"),
-    -1765328353: ("the keytab has another key than the KDC for {principal}", "make a new keytab: the key has changed"),
-    -1765328352: ("the ticket has expired", "get a new one with kinit, or use a keytab"),
-    -1765328347: ("the clocks of this machine and of the KDC differ by more than the KDC allows", "set the clock"),
-    -1765328316: ("the realm {realm} is not that of the KDC", "check the realm of the principal"),
-    -1765328243: ("there is no ticket in the cache", "run kinit, or use a keytab"),
-    -1765328230: ("the realm {realm} has no KDC in krb5.conf", "check the realm of the principal, or add its kdc"),
-    -1765328228: ("no KDC of the realm answers", "check the kdc in krb5.conf, and that it runs"),
-    -1765328203: ("the keytab has no key of {principal}", "check the principal; klist -k lists those of a keytab"),
-    -1765328189: ("there is no ticket in the cache", "run kinit, or use a keytab"),
+    -1765328366: ("the principal {principal} is locked", _OUT),
+    -1765328361: ("the key of the principal {principal} has expired", "make a new keytab"),
+    -1765328360: (_OTHER_KEY, _NEW_KEY),
+    -1765328353: (_OTHER_KEY, _NEW_KEY),
+    -1765328352: ("the ticket has expired", _KINIT),
+    -1765328351: ("the ticket is not valid yet", "set the clocks of this machine and of the KDC"),
+    -1765328347: ("the clocks of this machine and of the KDC disagree", "set them"),
+    -1765328243: (_NO_TICKET, _KINIT),
+    -1765328230: ("krb5.conf has no KDC of the realm {realm}", "add its kdc, or check the realm of the principal"),
+    -1765328228: ("no KDC of the realm {realm} answers", "check the kdc in krb5.conf, and that it runs"),
+    -1765328189: (_NO_TICKET, _KINIT),
     -1765328160: ("krb5.conf has no default_realm", "set it"),
 }
 """Text and remedy by code of the Kerberos library (krb5_err.et)."""
+_NO_KEY = ("the keytab has no key of {principal}", "check the principal; klist -k FILE lists those of a keytab")
 
 
 class Exchange:
@@ -63,53 +68,64 @@ class Exchange:
         """The bytes to send next; None where the exchange is over. `answer` is None at its beginning. Raises
         AuthenticationFailed.
         """
-        if answer is None:
-            request = {"target": self._target, "principal": self._login.principal, "store": _store(self._login)}
-            self._to.write(json.dumps(request).encode() + b"\n")
-        else:
+        if answer is not None:
             self._to.write(b64encode(answer) + b"\n")
         try:
             async with asyncio.timeout(self._seconds):
-                line = await self._from.readline()
+                said = json.loads(await self._from.readline())
         except TimeoutError:
             text = f"no answer from the KDC within {self._seconds:g} s"
-            raise self._failed(text, "check the kdc in krb5.conf, and its health") from None
-        return self._token(json.loads(line) if line else {"failure": 0, "text": "the Kerberos library crashed"})
-
-    def _token(self, said: Mapping[str, Any]) -> bytes | None:
+            raise _failed(text, "check the kdc in krb5.conf, and its health") from None
+        except ValueError:  # the process ended
+            raise _failed("the Kerberos library crashed", "set KRB5_TRACE=FILE to see how far it came") from None
         if "missing" in said:
-            raise self._failed(
+            raise _failed(
                 f"the Kerberos library cannot be loaded ({said['missing']})",
                 "install kafka-features-operator[kerberos] and the system's libgssapi-krb5-2",
             )
         if "failure" in said:
-            text, remedy = FAILURES.get(said["failure"], (said["text"], "check krb5.conf, keytab and principal"))
-            principal = self._login.principal or "the ticket cache"
-            target, realm = self._target.replace("@", "/"), principal.rpartition("@")[2]
-            if said["failure"] in FAILURES:
-                text = text.format(principal=principal, target=target, realm=realm)
-            raise self._failed(text, remedy)
+            raise self._refusal(said["failure"], said["text"])
         return b64decode(said["token"]) if "token" in said else None
 
-    def _failed(self, text: str, remedy: str) -> AuthenticationFailed:
-        return AuthenticationFailed(f"GSSAPI: {text}", remedy=remedy)
+    def _refusal(self, code: int, words: str) -> AuthenticationFailed:
+        """The error for a code of the library; `words`: its own text, for a code without one here."""
+        text, remedy = FAILURES.get(code, ("", "check krb5.conf, keytab and principal"))
+        if text == _NO_TICKET and self._login.keytab is not None:  # the library then looks for a ticket
+            text, remedy = _NO_KEY
+        principal = self._login.principal or "any principal"
+        target, realm = self._target.replace("@", "/"), principal.rpartition("@")[2]
+        return _failed(text.format(principal=principal, target=target, realm=realm) or words, remedy)
+
+
+def _failed(text: str, remedy: str) -> AuthenticationFailed:
+    return AuthenticationFailed(f"GSSAPI: {text}", remedy=remedy)
 
 
 @asynccontextmanager
 async def exchange(login: Kerberos, address: Address, security: Security, timeout: float) -> AsyncIterator[Exchange]:
     """An exchange with the node at this address. `timeout`: seconds that the connection has. Raises KafkaError."""
-    async with login.files.places, _environment(login, security) as environment:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", str(PROGRAM)),  # without this folder in its path: it has modules named as Python's
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=MAX_LINE,
-            env=environment,
-            start_new_session=True,  # Ctrl-C is for this process
-        )
+    async with login.files.places:
+        text = await _krb5_conf(login.realms, security) if login.realms is not None else None
         try:
-            yield Exchange(process, login, f"{login.service}@{address.host}", TIMEOUT_SHARE * timeout)
+            own_conf = {"KRB5_CONFIG": str(login.files.krb5_conf(text))} if text is not None else {}
+            store = _store(login)
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", str(PROGRAM)),  # without its folder, which has modules named as Python's
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                limit=MAX_LINE,
+                env={**os.environ, **own_conf},
+                start_new_session=True,  # Ctrl-C is for this process
+            )
+        except OSError as error:
+            raise _failed(f"cannot start the Kerberos library: {error.strerror}", "check /tmp and memory") from None
+        try:
+            target = f"{login.service}@{address.host}"
+            cast(asyncio.StreamWriter, process.stdin).write(
+                json.dumps({"target": target, "principal": login.principal, "store": store}).encode() + b"\n"
+            )
+            yield Exchange(process, login, target, TIMEOUT_SHARE * timeout)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -121,29 +137,19 @@ def _store(login: Kerberos) -> dict[str, str]:
     if login.keytab is None:
         return {"ccache": login.ticket_cache} if login.ticket_cache else {}
     keytab = login.keytab if isinstance(login.keytab, Path) else login.files.keytab(login.keytab)
-    return {"client_keytab": f"FILE:{keytab}", "ccache": f"FILE:{login.files.folder / 'tickets'}"}
+    return {"client_keytab": f"FILE:{keytab}", "ccache": f"FILE:{login.files.tickets}"}
 
 
-@asynccontextmanager
-async def _environment(login: Kerberos, security: Security) -> AsyncIterator[dict[str, str]]:
-    """Environment variables of the process: with a krb5.conf of the login's own KDCs, if it has any. Raises KafkaError
-    where the policy refuses a KDC.
-    """
-    if login.realms is None:
-        yield dict(os.environ)
-        return
+async def _krb5_conf(realms: Realms, security: Security) -> str:
+    """A krb5.conf with addresses that the policy permits. Raises KafkaError where it refuses one of a KDC."""
     addresses = {}
-    for kdc in dict.fromkeys(address for kdcs in login.realms.kdcs.values() for address in kdcs):
+    for kdc in dict.fromkeys(address for kdcs in realms.kdcs.values() for address in kdcs):
         hosts = [kdc.host]
         if security.policy is not None:
             try:
                 hosts = await permitted_addresses(kdc, security.policy, security.lookups)
             except OSError as error:
-                raise Unreachable(
-                    f"GSSAPI: the KDC {kdc} is not known ({error.strerror})", remedy="check krb5.conf"
-                ) from None
+                text = f"GSSAPI: the host name of the KDC {kdc} is not known ({error.strerror})"
+                raise Unreachable(text, remedy="check krb5.conf") from None
         addresses[kdc] = tuple(Address(host, kdc.port) for host in hosts)
-    with tempfile.NamedTemporaryFile("w", dir=login.files.folder, prefix="krb5-", suffix=".conf") as file:
-        file.write(krb5_conf(login.realms, addresses))
-        file.flush()
-        yield {**os.environ, "KRB5_CONFIG": file.name}
+    return krb5_conf(realms, addresses)

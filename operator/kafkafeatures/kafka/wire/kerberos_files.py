@@ -1,4 +1,5 @@
-"""The files of one Kerberos login, which its library can only read from files: a keytab out of a Secret, and tickets.
+"""The files of one Kerberos login, which its library can only read from files: a keytab and a krb5.conf out
+of a Secret, and tickets.
 
 They are shared by all connections with this login, through its settings, and removed with them.
 """
@@ -10,6 +11,7 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
+from zlib import crc32
 
 AT_ONCE = 2
 """Exchanges of one login at the same time: each has a process of its own, of 15 MB."""
@@ -23,16 +25,26 @@ class LoginFiles:
         self._folder: Path | None = None
 
     @property
-    def folder(self) -> Path:
-        """The folder. Raises OSError."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="kafkafeatures-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return self._folder
+    def tickets(self) -> Path:
+        """The path of the ticket cache. Raises OSError."""
+        return self._path("tickets")
 
     def keytab(self, content: bytes) -> Path:
         """The path of a keytab with this content. Raises OSError."""
-        path = self.folder / "keytab"
+        return self._with("keytab", content)
+
+    def krb5_conf(self, text: str) -> Path:
+        """The path of a krb5.conf with this text. Raises OSError."""
+        return self._with(f"krb5-{crc32(text.encode()):x}.conf", text.encode())
+
+    def _with(self, name: str, content: bytes) -> Path:
+        path = self._path(name)
         if not path.exists():
             path.write_bytes(content)
         return path
+
+    def _path(self, name: str) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="kafkafeatures-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder / name

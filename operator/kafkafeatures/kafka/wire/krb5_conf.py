@@ -27,7 +27,7 @@ _RELATION = re.compile(r"([^\s={}]+?)\*?\s*=\s*(.*)$")
 _NAME = re.compile(r"[A-Za-z0-9._-]+$")
 """A realm, or a domain."""
 _VALUE = re.compile(r"[A-Za-z0-9 .,:+-]*$")
-_DIRECTIVES = ("include ", "includedir ", "module ")
+_DIRECTIVES = ("include", "includedir", "module")
 
 
 class Realms(Struct, frozen=True):
@@ -49,8 +49,6 @@ def read_krb5_conf(text: str) -> Realms:
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
-        if line.startswith(_DIRECTIVES):
-            raise ValueError(f"line {number}: {line.split()[0]} is not supported: write all of it in this file")
         if match := _SECTION.match(line):
             path = [match[1]]
         elif line.rstrip("*") == "}" and len(path) > 1:
@@ -60,6 +58,8 @@ def read_krb5_conf(text: str) -> Realms:
                 path.append(match[1])
             else:
                 relations.setdefault("/".join(path), []).append((match[1], match[2].strip('"')))
+        elif (word := line.split()[0]) in _DIRECTIVES:
+            raise ValueError(f"line {number}: {word} is not supported: write all of it in this file")
         else:
             raise ValueError(f"line {number}: expected [section], name = value, or name = {{")
     return _realms(relations)
@@ -92,10 +92,10 @@ def _address(text: str) -> Address:
     if text.startswith(("http://", "https://")):
         raise ValueError("kdc: a proxy is not supported; expected host or host:port")
     has_port = re.search(r"(^[^:]+|\]):\d+$", text)
-    (address,) = parse_addresses(text if has_port else f"{text}:{PORT}", "kdc") or (None,)
-    if address is None:
+    addresses = parse_addresses(text if has_port or not text else f"{text}:{PORT}", "kdc")
+    if len(addresses) != 1:
         raise ValueError("kdc: expected host or host:port")
-    return address
+    return addresses[0]
 
 
 def krb5_conf(realms: Realms, addresses: Mapping[Address, tuple[Address, ...]]) -> str:

@@ -19,8 +19,7 @@ from featurelog.engine import Engine, Problem, RowsOfFile, TableFile
 from featurelog.layout import InputsError, LogFile, Root
 from featurelog.ledger import Broker, Ledger, StoredRows
 from featurelog.parts import EngineError
-from featurelog.tables import ClientEvidence, ClientJudging, ClusterCopies, api_counters, client_api_usage
-from featurelog.tables.rejected_requests import REFUSED
+from featurelog.tables import ClientEvidence, ClientJudging, ClusterCopies
 
 _KEPT_LONGER = 2 * DAY
 """Milliseconds before the window for which evidence is kept, as the window ends where the evidence ends."""
@@ -140,16 +139,6 @@ def _is_gone(broker: int, name: str, listed: Mapping[str, int], since: int) -> b
     """True if a scrape that is not too old is not listed. name: of its file."""
     scrape = scrape_name(broker, name)
     return name not in listed and scrape is not None and scrape.time >= since
-
-
-def stored_files(ledger: Ledger) -> dict[str, list[TableFile]]:
-    """The files of the tables that keep evidence, by the name of the table."""
-    stored = [broker.stored for broker in ledger.brokers]
-    return {
-        client_api_usage.TABLE.name: [file for rows in stored for file in rows.usage.values()],
-        api_counters.TABLE.name: [rows.counters for rows in stored if rows.counters is not None],
-        REFUSED.name: [rows.refused for rows in stored if rows.refused is not None],
-    }
 
 
 def with_clients(clusters: Iterable[ClusterCopies], ledger: Ledger, output: str) -> list[ClusterCopies]:

@@ -15,9 +15,8 @@ commit of another run in between refuses all of its own, from the first table (`
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,7 +29,7 @@ from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
 
 from featurelog import stores
-from featurelog.engine import TableFile, write_table
+from featurelog.engine import RowsOfFile, TableFile, write_table
 from featurelog.ledger import Ledger
 from featurelog.parts import PROOF
 from featurelog.record_files import METADATA_RECORDS, ROWS
@@ -121,11 +120,9 @@ class Output:
         self._output = output
         self._place, self._options = stores.for_delta(output)
         self._delta: dict[str, DeltaTable] = {}
-        """Tables that are open, at their newest version."""
-        self._paths: dict[str, set[str]] = {}
-        """The files of each table, as the last run left them."""
-        self._digests: dict[str, tuple[TableFile, bytes]] = {}
-        """By cluster, the file of its ledger and a digest of its content, as the last run left them."""
+        """Tables that are open, at their newest version, or before the last commit of this run."""
+        self._newest: dict[str, int] = {}
+        """The versions that this run committed last."""
         self._runs: list[dict[str, Any]] = []
         self.tables, self.ledger = Tables(output), Ledger()
 
@@ -148,9 +145,9 @@ class Output:
         """Read what the last row of `runs` names. A table without a row, of a run that was killed, has no files."""
         self._open(RUNS)
         if RUNS in self._delta:
-            files = _files(RUNS, self._delta[RUNS])
-            self._runs = Tables(self._output, files={RUNS: files}).read(RUNS, _RUNS).sort_by("sequence").to_pylist()
-        last = self._runs[-1] if self._runs else {"sequence": 0, "versions": ()}
+            rows = [row for _, row in self._rows(RUNS, self._delta[RUNS])]
+            self._runs = sorted(rows, key=lambda row: int(row["sequence"]))
+        last: dict[str, Any] = self._runs[-1] if self._runs else {"sequence": 0, "versions": ()}
         # A newer release may have tables that this one does not know.
         versions = {name: version for name, version in last["versions"] if name in _SCHEMAS}
         for name in self._other_versions(versions) if versions else _SCHEMAS:
@@ -166,14 +163,15 @@ class Output:
             raise OutputError(f"{self._output}: tables of a version before Delta; give another output")
         if not versions:
             return
-        ledger_files = _files(LEDGER, self._at(LEDGER, versions[LEDGER]))
-        ledgers = []
-        for file in ledger_files:
-            (row,) = Tables(self._output, files={LEDGER: (file,)}).read(LEDGER, _LEDGER).to_pylist()
-            self._digests[row["cluster"]] = file, _digest(row["document"].encode())
-            ledgers.append(Ledger.from_json(row["document"]))
-        self.ledger = Ledger.of(ledgers)
-        self._note_files({LEDGER: ledger_files, **self.ledger.files()}, last["sequence"], versions)
+        ledgers = dict(self._rows(LEDGER, self._at(LEDGER, versions[LEDGER])))
+        self.ledger = Ledger.of(Ledger.from_json(row["document"]) for row in ledgers.values())
+        self._set_tables(last["sequence"], versions, {LEDGER: [*ledgers], **self.ledger.files()})
+
+    def _rows(self, name: str, delta_table: DeltaTable) -> Iterator[tuple[TableFile, dict[str, Any]]]:
+        """The rows of a table, each with its file."""
+        for file in _files(name, delta_table):
+            for row in RowsOfFile(self._output, file.path)().to_pylist():
+                yield file, row
 
     def _open(self, name: str) -> None:
         """Open the newest version of a table, if there is one. Raises OutputError if it is not of this output."""
@@ -195,10 +193,8 @@ class Output:
             if (named is None and name in versions) or following is not None
         ]  # fmt: skip
 
-    def _note_files(self, files: Mapping[str, Sequence[TableFile]], sequence: int, versions: Mapping[str, int]) -> None:
-        """Note the files of all tables as committed by a run."""
+    def _set_tables(self, sequence: int, versions: Mapping[str, int], files: Mapping[str, Sequence[TableFile]]) -> None:
         self.tables = Tables(self._output, sequence, {name: tuple(files.get(name, ())) for name in versions}, versions)
-        self._paths = {name: {file.path for file in of_table} for name, of_table in self.tables.files.items()}
 
     def _at(self, name: str, version: int) -> DeltaTable:
         """A table at a version: the open one if it is at this version, else it is opened again. Raises OutputError."""
@@ -223,21 +219,21 @@ class Output:
 
     def _commit(self, sequence: int, ledger: Ledger, before: Callable[[], None]) -> None:
         files: dict[str, Sequence[TableFile]] = {**ledger.files()}
-        known = set[str]().union(*self._paths.values())
+        known = {path for name in self.tables.files for path in self.tables.paths(name)}
         self._refuse_missing([file for of_table in files.values() for file in of_table if file.path not in known])
         files[LEDGER] = self._written_ledger(ledger, before)
         versions = dict(self.tables.versions)
-        for name in _SCHEMAS:
-            is_absent = name in _OPTIONAL - self._delta.keys() - versions.keys() and not files.get(name)
-            if name == RUNS or is_absent:
-                continue
+        absent = {name for name in _OPTIONAL - self._delta.keys() - versions.keys() if not files.get(name)}
+        for name in (name for name in _SCHEMAS if name not in {RUNS, *absent}):  # the ledger first
             before()
-            if name in self._delta or self._paths.get(name) != {file.path for file in files.get(name, ())}:
-                versions[name] = self._committed(name, files.get(name, ()), sequence)
+            of_table = files.get(name, ())
+            is_same = name in versions and {file.path for file in of_table} == {*self.tables.paths(name)}
+            if name in self._delta or not is_same:
+                versions[name] = self._committed(name, of_table, sequence)
         run = {"sequence": sequence, "at": _now(), "versions": sorted(versions.items())}
         self._commit_runs([*self._runs, run][-MOST_RUNS:], before)
         self.ledger = ledger
-        self._note_files(files, sequence, versions)
+        self._set_tables(sequence, versions, files)
 
     def _commit_runs(self, runs: list[dict[str, Any]], before: Callable[[], None]) -> None:
         before()
@@ -263,10 +259,11 @@ class Output:
         following = [run["at"] for run in self._runs[1:]]
         kept = [run for run, until in zip(self._runs, following, strict=False) if until >= since] + self._runs[-1:]
         try:
-            for name in _SCHEMAS:
-                self._open(name)
             if len(kept) < len(self._runs):  # first: a row that stays names versions that can be read
                 self._commit_runs(kept, before)
+                del self._delta[RUNS]  # it is at the version before
+            for name in _SCHEMAS:
+                self._open(name)
             deleted = sum(self._maintained(name, kept, keep_days * 24, before) for name in list(self._delta))
             before()
             return deleted + stores.remove_old(self._output, PROOF, min(since, _now() - _LONGEST_RUN))
@@ -298,41 +295,37 @@ class Output:
 
     def _written_ledger(self, ledger: Ledger, before: Callable[[], None]) -> tuple[TableFile, ...]:
         """The files of the ledger, one for each cluster. A file of the last run stays if nothing has changed in it."""
+        earlier = {file.cluster: file for file in self.tables.files.get(LEDGER, ())}
         files = []
         for cluster, of_cluster in ledger.by_cluster().items():
-            document = of_cluster.to_json()
-            old, digest = self._digests.get(cluster), _digest(document)
-            if old is None or old[1] != digest:
-                before()
-                rows = pa.Table.from_pylist([{"cluster": cluster, "document": document.decode()}], schema=_LEDGER)
-                self._digests[cluster] = old = write_table(self._output, LEDGER, rows, cluster, None), digest
-            files.append(old[0])
+            before()
+            row = {"cluster": cluster, "document": of_cluster.to_json().decode()}
+            rows = pa.Table.from_pylist([row], schema=_LEDGER)
+            files.append(write_table(self._output, LEDGER, rows, cluster, None, earlier=earlier.get(cluster)))
         return tuple(files)
 
     def _committed(self, name: str, files: Sequence[TableFile], sequence: int) -> int:
         """The version of a table that has exactly these files, which is committed unless it has them already."""
         delta_table, schema = self._table(name, sequence), Schema.from_arrow(_SCHEMAS[name])
-        content = pa.table(delta_table.get_add_actions(flatten=True))
-        wanted = {_inside(file.path): file for file in files}
-        present = content["path"].to_pylist()
-        is_present, is_gone = set(present).__contains__, [path not in wanted for path in present]
+        is_known = delta_table.version() == self.tables.versions.get(name)
+        present_files = self.tables.files[name] if is_known else _files(name, delta_table)
+        present = {file.path: file for file in present_files}
+        wanted = {file.path: file for file in files}
         now_ms, partition = int(_now().timestamp() * 1000), [] if name == RUNS else [PARTITION]
         actions: list[AddAction | RemoveAction] = [
-            AddAction(path, file.size, _partition(name, file.cluster), now_ms, data_change=True, stats=_stats(file))
-            for path, file in wanted.items() if not is_present(path)
+            AddAction(_inside(path), file.size, _partition(name, file), now_ms, data_change=True, stats=_stats(file))
+            for path, file in wanted.items() if path not in present
         ]  # fmt: skip
         actions += [
-            RemoveAction(
-                row["path"], True, now_ms, row["size_bytes"], _partition(name, row.get(f"partition.{PARTITION}"))
-            )
-            for row in content.filter(pa.array(is_gone, pa.bool_())).to_pylist()
+            RemoveAction(_inside(path), True, now_ms, file.size, _partition(name, file))
+            for path, file in present.items() if path not in wanted
         ]  # fmt: skip
         if actions:
             delta_table.create_write_transaction(
                 actions, "append", schema, partition_by=partition, commit_properties=_commit_of(sequence)
             )
-            delta_table.load_as_version(delta_table.version() + 1)  # without a retry it is the next one
-        return delta_table.version()
+            self._newest[name] = delta_table.version() + 1  # without a retry it is the next one
+        return max(delta_table.version(), self._newest.get(name, 0))
 
     def _table(self, name: str, sequence: int) -> DeltaTable:
         """The table as it was when the output was opened, or a new one; with the columns that this release has added.
@@ -341,8 +334,8 @@ class Output:
         schema = Schema.from_arrow(_SCHEMAS[name])
         commit = _commit_of(sequence)
         if name not in self._delta and name in self.tables.versions:
-            self._open(name)
-            if name not in self._delta or self._delta[name].version() != self.tables.versions[name]:
+            self._delta[name] = DeltaTable(f"{self._place}/{name}", storage_options=self._options)
+            if self._delta[name].version() != self.tables.versions[name]:
                 raise OutputError(f"{self._output}: {_OTHER_RUN}; run it again")
         if name not in self._delta:
             self._delta[name] = DeltaTable.create(
@@ -350,14 +343,12 @@ class Output:
                 storage_options=self._options, commit_properties=commit, configuration=_CONFIGURATION,
             )  # fmt: skip
         delta_table = self._delta[name]
+        if delta_table.version() < self._newest.get(name, 0):
+            delta_table.load_as_version(self._newest[name])
         names = {each.name for each in delta_table.schema().fields}
         if added := [each for each in schema.fields if each.name not in names]:
             delta_table.alter.add_columns([Field(each.name, each.type) for each in added], commit_properties=commit)
         return delta_table
-
-
-def _digest(document: bytes) -> bytes:
-    return hashlib.sha256(document).digest()
 
 
 def _now() -> datetime:
@@ -392,8 +383,8 @@ def _inside(path: str) -> str:
     return path.partition("/")[2]
 
 
-def _partition(table: str, cluster: str | None) -> dict[str, str | None]:
-    return {} if table == RUNS else {PARTITION: cluster}
+def _partition(table: str, file: TableFile) -> dict[str, str | None]:
+    return {} if table == RUNS else {PARTITION: file.cluster}
 
 
 def _stats(file: TableFile) -> str:

@@ -100,7 +100,7 @@ class RowsOfFile:
     path: str
 
     def __call__(self) -> pa.Table:
-        return pq.read_table(stores.open_file(self.output, self.path), partitioning=None)
+        return pq.ParquetFile(stores.open_file(self.output, self.path)).read()
 
 
 @dataclass(frozen=True, slots=True)

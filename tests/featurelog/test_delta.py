@@ -140,6 +140,31 @@ def test_the_last_row_of_runs_names_versions_that_belong_together(grown: Path) -
     )
 
 
+def test_a_table_with_the_same_rows_as_before_keeps_its_file_and_its_version(grown: Path, tmp_path: Path) -> None:
+    """So another hour of a quiet cluster costs few commits."""
+    before = load(str(grown))[0]
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(22), "orders-id")  # two batches of NoOp records
+    run([tmp_path / "in"], grown)
+    after = load(str(grown))[0]
+    names = SCHEMAS.keys() & before.versions.keys()
+    same = {name for name in names if rows(grown, name, before.versions[name]) == rows(grown, name)}
+    assert {"feature_timeline", "node_registrations", "rolls"} <= same
+    assert {name for name in names if after.versions[name] == before.versions[name]} == same
+    assert {name for name in names if after.paths(name) == before.paths(name)} == same
+
+
+def test_a_file_that_is_lost_or_cut_is_written_again_when_its_table_is_made_again(grown: Path, tmp_path: Path) -> None:
+    expected, (lost,) = tables(grown), load(str(grown))[0].paths("rolls")
+    (cut,) = load(str(grown))[0].paths("feature_timeline")
+    (grown / lost).unlink()
+    os.truncate(grown / cut, 10)
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(22), "orders-id")
+    run([tmp_path / "in"], grown)
+    assert {name: tables(grown)[name] for name in ("rolls", "feature_timeline")} == {
+        name: expected[name] for name in ("rolls", "feature_timeline")
+    }
+
+
 def test_a_table_without_rows_has_its_columns(grown: Path) -> None:
     empty = DeltaTable(grown / "migration_timeline").to_pyarrow_table()
     assert (empty.num_rows, empty.column_names) == (0, SCHEMAS["migration_timeline"].names)

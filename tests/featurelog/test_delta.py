@@ -143,7 +143,7 @@ def test_the_last_row_of_runs_names_versions_that_belong_together(grown: Path) -
 def test_a_table_with_the_same_rows_as_before_keeps_its_file_and_its_version(grown: Path, tmp_path: Path) -> None:
     """So another hour of a quiet cluster costs few commits."""
     before = load(str(grown))[0]
-    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(22), "orders-id")  # two batches of NoOp records
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(21), "orders-id")  # another batch of NoOp records
     run([tmp_path / "in"], grown)
     after = load(str(grown))[0]
     names = SCHEMAS.keys() & before.versions.keys()

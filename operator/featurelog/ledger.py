@@ -99,10 +99,22 @@ class StoredRows:
     scrapes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LogBegin:
+    """What need not be read again of a request log that has grown: its first bytes. size: their number. rejected:
+    lines in them that could not be parsed. digest: see `clients.reading`.
+    """
+
+    size: int
+    rejected: int
+    digest: str
+
+
 @dataclass(slots=True)
 class Broker:
     """Evidence about the clients of one broker. cluster: its folder. broker: its id. files: size and time of each file
     that was read, by path. remarks: by the name of a file, why it is not used, or not all of it. stored: its rows.
+    begins: by path, of request logs.
     """
 
     cluster: str
@@ -110,6 +122,7 @@ class Broker:
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
     stored: StoredRows = field(default_factory=StoredRows)
+    begins: dict[str, LogBegin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

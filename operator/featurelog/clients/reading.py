@@ -27,7 +27,7 @@ from featurelog import stores
 from featurelog.clients.kinds import Kind, kind_of, scrape_name
 from featurelog.engine import Problem, TableFile, write_table
 from featurelog.layout import LogFile
-from featurelog.ledger import StoredRows
+from featurelog.ledger import LogBegin, StoredRows
 from featurelog.record_files import new_path
 from featurelog.tables import api_counters, client_api_usage
 from featurelog.tables.client_api_usage import Section, SectionFile
@@ -48,6 +48,9 @@ from kafkafeatures.core.words import counted
 
 DAY = 24 * HOUR
 _BLOCK = 1024 * 1024
+_ENDS = 64 * 1024
+"""Bytes at each end of those that a digest of the begin of a log is made of."""
+_WHOLE = LogBegin(0, 0, "")
 _LATEST_START = 253_402_300_799_999  # the last ms of the year 9999
 
 
@@ -55,14 +58,16 @@ _LATEST_START = 253_402_300_799_999  # the last ms of the year 9999
 class BrokerTask:
     """New files of one broker.
 
-    files: (URI of the input, file). stored: the rows of earlier runs. since: older evidence is left out, in ms.
-    now: time of the run in ms. releases, targets: the releases that clients are judged for.
+    files: (URI of the input, file). stored: the rows of earlier runs. begins: by path, what need not be read again of a
+    request log. since: older evidence is left out, in ms. now: time of the run in ms. releases, targets: the releases
+    that clients are judged for.
     """
 
     cluster: str
     broker: int
     files: tuple[tuple[str, LogFile], ...]
     stored: StoredRows
+    begins: Mapping[str, LogBegin]
     since: int
     now: int
     releases: tuple[str, ...]
@@ -81,12 +86,14 @@ class BrokerTask:
 @dataclass(slots=True)
 class BrokerRows:
     """Result of a task. stored: all rows of the broker. paths: of the files that were read.
+    begins: by path, of the request logs that were read.
     remarks: by path, why a file is not used, or not all of it. problems: texts about files that could not be read, and
     that the next run reads again. size: bytes that were read.
     """
 
     stored: StoredRows
     paths: list[str] = field(default_factory=list)
+    begins: dict[str, LogBegin] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     size: int = 0
@@ -188,10 +195,16 @@ class _Reading:
         self._add(hour, path, file.name, digest)
 
     def _requests(self, uri: str, file: LogFile, *, is_request_log: bool) -> None:
-        """Count the requests of a log, hour by hour. Raises LogUnreadable, OSError."""
-        counter, rejected, is_silent = RequestCounter(str), 0, True
+        """Count the requests of a log, hour by hour. Of a log that has only grown, the hours are read that were not
+        complete when it was read last. Raises LogUnreadable, OSError.
+        """
+        begin = self._task.begins.get(file.path, _WHOLE)
+        if begin.digest != _digest_of_begin(uri, file, begin.size):
+            begin = _WHOLE
+        self._result.size -= begin.size
+        counter, rejected, is_silent = RequestCounter(str), begin.rejected, not begin.size
         try:
-            with closing(_opened(uri, file)) as stream:
+            with closing(_opened(uri, file, begin=begin.size)) as stream:
                 for hour in read_hours(stream, counter):
                     rejected, is_silent = rejected + hour.rejected, False
                     path = write_hour(self._folder, self._task.broker, hour, "full")
@@ -199,6 +212,9 @@ class _Reading:
                         self._add(hour, path, file.name, hour.section)
         except LogUnreadable as error:
             raise LogUnreadable(f"not read to its end: {error}") from None
+        size, of_them_rejected = counter.begin_of_open_hours
+        if not counter.is_full and (digest := _digest_of_begin(uri, file, begin.size + size)):
+            self._result.begins[file.path] = LogBegin(begin.size + size, begin.rejected + of_them_rejected, digest)
         if rejected := rejected + counter.unattributed[0]:
             self._result.remarks[file.path] = f"{counted(rejected, 'line')} of requests cannot be parsed"
         elif is_silent and is_request_log and file.size:
@@ -282,11 +298,27 @@ def is_before_window(day: int, since: int) -> bool:
     return (day + 1) * DAY <= since
 
 
-def _opened(uri: str, file: LogFile, *, compressed: bool = False) -> LogStream:
-    """The bytes of a file up to its listed size, uncompressed unless they are wanted as they are. Raises OSError."""
-    system, _ = stores.open_store(uri)
-    stream = UpTo(system.open_input_file(file.path), file.size)
-    return stream if compressed else uncompressed(stream)
+def _opened(uri: str, file: LogFile, *, begin: int = 0, compressed: bool = False) -> LogStream:
+    """The bytes of a file from `begin` up to its listed size, uncompressed unless they are wanted as they are. Raises
+    OSError.
+    """
+    source = stores.open_store(uri)[0].open_input_file(file.path)
+    if begin:
+        source.seek(begin)
+    stream = UpTo(source, file.size - begin)
+    return stream if compressed or begin else uncompressed(stream)
+
+
+def _digest_of_begin(uri: str, file: LogFile, size: int) -> str:
+    """A digest of the first bytes of a log, of both ends of them: each line has a time in ms. Empty for a log that is
+    read as a whole each time: one without so many bytes, a compressed one, and one whose lines a container runtime may
+    have cut. Raises OSError.
+    """
+    if not 0 < size <= file.size:
+        return ""
+    with stores.open_store(uri)[0].open_input_file(file.path) as source:
+        head, tail = source.read_at(min(size, _ENDS), 0), source.read_at(min(size, _ENDS), max(0, size - _ENDS))
+    return hashlib.sha256(head + tail).hexdigest()[:32] if head.startswith(b"[") else ""
 
 
 def _section(path: Path, name: str, digest: str) -> Section:

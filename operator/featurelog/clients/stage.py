@@ -102,6 +102,7 @@ class ClientStage:
             broker.remarks.pop(file.name, None)
         broker.remarks |= {listed[path].name: text for path, text in rows.remarks.items() if path in rows.paths}
         broker.stored = rows.stored
+        broker.begins = {path: begin for path, begin in (broker.begins | rows.begins).items() if path in broker.files}
         if not any(broker is other for other in self.ledger.brokers):
             self.ledger.brokers.append(broker)
         self.files += len(files)
@@ -132,7 +133,9 @@ def _task(settings: ClientSettings, broker: Broker, listed: Sequence[tuple[str, 
     is_old = any(is_before_window(day, since) for day in stored.usage)
     if not due and stored is broker.stored and not is_old:
         return None
-    return BrokerTask(broker.cluster, broker.broker, tuple(due), stored, since, now, judging.releases, judging.targets)
+    return BrokerTask(
+        broker.cluster, broker.broker, tuple(due), stored, broker.begins, since, now, judging.releases, judging.targets
+    )
 
 
 def _is_gone(broker: int, name: str, listed: Mapping[str, int], since: int) -> bool:

@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -328,6 +329,27 @@ def test_refused_requests_are_counted_by_connection_with_the_clients_that_may_ha
     (row,) = rows(case.output, "rejected_requests")
     assert row["clients"] == [{"client_id": "etl", "principal": "User:etl", "match": "SameAddressAndVersion"}]
     assert (row["address"], row["api"], row["version"], row["connections"]) == (address, *OLD, 2)
+
+
+@pytest.mark.parametrize("first", ["server.log", LOG])
+def test_a_client_that_request_logs_show_alone_on_a_refused_connection_is_identified(case: Case, first: str) -> None:
+    """Also if one of the logs is read a run later. At this address there is another client."""
+    port, address = 40_000, "10.1.2.3"
+    name = f"127.0.0.1:9092-{address}:{port}-3"
+    contents = {
+        "server.log": refused(name, time=f"{datetime.fromtimestamp(TIMES[-1] / 1000, UTC):%Y-%m-%d %H:%M:%S},000"),
+        LOG: lines(TIMES[:3]).decode() + lines(TIMES[3:], client="other", port=port + 1).decode(),
+    }
+    for log in sorted(contents, key=lambda log: log != first):
+        place(case.evidence, 1, log, contents[log].encode())
+        case.run()
+    if first == LOG:  # the log has grown, and the hours that are not complete are read again
+        place(
+            case.evidence, 1, LOG, (contents[LOG] + lines(TIMES[-1:], client="other", port=port + 1).decode()).encode()
+        )
+        case.run()
+    (row,) = rows(case.output, "rejected_requests")
+    assert row["clients"] == [{"client_id": "etl", "principal": "User:etl", "match": "Connection"}]
 
 
 # --- the command

@@ -154,14 +154,14 @@ def test_a_table_with_the_same_rows_as_before_keeps_its_file_and_its_version(gro
 
 
 def test_a_file_that_is_lost_or_cut_is_written_again_when_its_table_is_made_again(grown: Path, tmp_path: Path) -> None:
-    (lost,) = load(str(grown))[0].paths("rolls")
+    (lost,) = load(str(grown))[0].paths("node_registrations")
     (cut,) = load(str(grown))[0].paths("feature_timeline")
     (grown / lost).unlink()
     os.truncate(grown / cut, 10)
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(21), "orders-id")
     run([tmp_path / "in"], grown)
     run([tmp_path / "in"], tmp_path / "whole")
-    for name in ("rolls", "feature_timeline"):
+    for name in ("node_registrations", "feature_timeline"):
         assert tables(grown)[name] == tables(tmp_path / "whole")[name]
 
 

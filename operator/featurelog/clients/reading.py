@@ -12,7 +12,7 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -31,8 +31,9 @@ from featurelog.ledger import LogBegin, StoredRows
 from featurelog.record_files import new_path
 from featurelog.tables import api_counters, client_api_usage
 from featurelog.tables.client_api_usage import Section, SectionFile
-from featurelog.tables.rejected_requests import REFUSED, latest, refused_of, refused_rows
+from featurelog.tables.rejected_requests import REFUSED, latest, refused_of, refused_rows, users_of, with_seen
 from kafkafeatures.client_files.exposition import ExpositionReader
+from kafkafeatures.client_files.logs.client_search import ClientSearch
 from kafkafeatures.client_files.logs.counting import HOUR, HourOfRequests, RequestCounter, read_hours
 from kafkafeatures.client_files.logs.lines import LogStream, LogUnreadable, UpTo, read_block, uncompressed
 from kafkafeatures.client_files.logs.reduced import read_hour, write_hour
@@ -42,7 +43,7 @@ from kafkafeatures.client_files.scrapes import SUFFIX as SCRAPE_SUFFIX
 from kafkafeatures.client_files.scrapes import read_scrape
 from kafkafeatures.core.clients.evidence import MAX_GAP, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import ScrapeRefused
-from kafkafeatures.core.clients.rejections import RefusedRequest
+from kafkafeatures.core.clients.rejections import RefusedRequest, Seen
 from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.words import counted
 
@@ -123,6 +124,8 @@ class _Reading:
         self._result = BrokerRows(task.stored)
         self._scrapes: list[Scrape] = []
         self._refused: list[RefusedRequest] = []
+        self._logs: list[tuple[str, LogFile, int]] = []
+        """Request logs, each with its input and the begin of what is read of it."""
         self._sections: dict[int, dict[Path, SectionFile]] = {}
         self._exposition = ExpositionReader()
 
@@ -202,6 +205,7 @@ class _Reading:
         if begin.digest != _digest_of_begin(uri, file, begin.size):
             begin = _WHOLE
         self._result.size -= begin.size
+        self._logs.append((uri, file, begin.size))
         counter, rejected, is_silent = RequestCounter(str), begin.rejected, not begin.size
         try:
             with closing(_opened(uri, file, begin=begin.size)) as stream:
@@ -277,12 +281,23 @@ class _Reading:
 
     def _connections(self, stored: TableFile | None) -> TableFile | None:
         """The file of the refused connections."""
-        old_requests = list(refused_of(self._stored(stored, REFUSED.schema)))
+        old_rows = self._stored(stored, REFUSED.schema)
+        old_requests, old_users = list(refused_of(old_rows)), users_of(old_rows)
         requests = latest(chain(old_requests, self._refused))
         in_window = [each for each in requests if each.time is None or each.time >= self._task.since]
-        if in_window == old_requests:
+        users = with_seen(old_users, self._seen(in_window)) if in_window else {}
+        if (in_window, users) == (old_requests, old_users):
             return stored
-        return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window))
+        return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window, users))
+
+    def _seen(self, refused: Iterable[RefusedRequest]) -> Seen:
+        """The clients that the request logs of this task show on these connections. Raises OSError."""
+        by_connection = {each.connection: each.address for each in refused}
+        search = ClientSearch({*by_connection.values()}, by_connection.keys())
+        for uri, file, begin in self._logs:
+            with suppress(LogUnreadable, FileNotFoundError), closing(_opened(uri, file, begin=begin)) as stream:
+                search.read(stream)
+        return search.seen
 
     def _stored(self, file: TableFile | None, schema: pa.Schema) -> pa.Table:
         if file is None:

@@ -65,6 +65,7 @@ WORDS = {
     "log": ("decode", "levels.yaml"),
     "pipeline": ("run", "--config", "levels.yaml"),
     "run": (),
+    "serve": (),
     "suspend": ("a",),
     "resume": ("a",),
     "restart": ("a",),

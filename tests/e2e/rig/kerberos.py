@@ -106,7 +106,7 @@ class Realm:
             "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),
             "KRB5CCNAME": f"FILE:{folder / 'tickets'}",
         }
-        command = [HOME / "usr" / "sbin" / "krb5kdc", "-n", "-P", folder / "pid"]
+        command: list[str | Path] = [HOME / "usr" / "sbin" / "krb5kdc", "-n", "-P", folder / "pid"]
         self.kdc = Daemon(command, folder / "kdc.log", self._answers, self.environment)
 
     def __enter__(self) -> Self:

@@ -63,7 +63,7 @@ def notes_of(evaluation: Evaluation, status: Status) -> Iterator[str]:
     rollout = evaluation.desired.rollout
     driver = driver_of(rollout)
     if driver.reads_pods and not driver.restarts_outdated:
-        line(console, Text(f"Restarts: by {driver.asked or 'another operator'}, which the operator waits for"))
+        yield f"Restarts: by {driver.asked or 'another operator'}, which the operator waits for"
     elif driver.reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
         yield f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"

@@ -42,7 +42,7 @@ class StoredPart(Part):
 
     @classmethod
     def of(cls, part: Part) -> StoredPart:
-        """The same part."""
+        """A part as it is kept in a document."""
         return cls(*(getattr(part, each.name) for each in fields(Part)))
 
 

@@ -140,31 +140,6 @@ def test_the_last_row_of_runs_names_versions_that_belong_together(grown: Path) -
     )
 
 
-def test_a_table_with_the_same_rows_as_before_keeps_its_file_and_its_version(grown: Path, tmp_path: Path) -> None:
-    """So another hour of a quiet cluster costs few commits."""
-    before = load(str(grown))[0]
-    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(21), "orders-id")  # another batch of NoOp records
-    run([tmp_path / "in"], grown)
-    after = load(str(grown))[0]
-    names = SCHEMAS.keys() & before.versions.keys()
-    same = {name for name in names if rows(grown, name, before.versions[name]) == rows(grown, name)}
-    assert {"node_registrations", "rolls"} <= same < names
-    assert {name for name in names if after.versions[name] == before.versions[name]} == same
-    assert {name for name in names if after.paths(name) == before.paths(name)} == same
-
-
-def test_a_file_that_is_lost_or_cut_is_written_again_when_its_table_is_made_again(grown: Path, tmp_path: Path) -> None:
-    (lost,) = load(str(grown))[0].paths("node_registrations")
-    (cut,) = load(str(grown))[0].paths("feature_timeline")
-    (grown / lost).unlink()
-    os.truncate(grown / cut, 10)
-    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(21), "orders-id")
-    run([tmp_path / "in"], grown)
-    run([tmp_path / "in"], tmp_path / "whole")
-    for name in ("node_registrations", "feature_timeline"):
-        assert tables(grown)[name] == tables(tmp_path / "whole")[name]
-
-
 def test_a_table_without_rows_has_its_columns(grown: Path) -> None:
     empty = DeltaTable(grown / "migration_timeline").to_pyarrow_table()
     assert (empty.num_rows, empty.column_names) == (0, SCHEMAS["migration_timeline"].names)

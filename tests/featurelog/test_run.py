@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,6 @@ from featurelog.parts import DROPMALFORMED, FAILFAST, DamagedInputError, Task
 from featurelog.run import MOST_PARTS
 from kraftlog.files import DIRECTORY
 from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables
-from tests.featurelog.killing import Points
 from tests.kraftlog.build import batch, level, no_op
 
 
@@ -285,31 +282,6 @@ def test_of_two_runs_at_once_the_second_to_commit_fails_and_leaves_the_tables(in
     run([inputs], tmp_path / "all")
     assert tables(tmp_path / "out") == tables(tmp_path / "all")
     assert run([inputs], tmp_path / "out", start_engine=no_engine).files == 0
-
-
-def test_whenever_another_run_commits_during_a_run_the_tables_are_those_of_a_whole_run(tmp_path: Path) -> None:
-    """Both begin with the same tables, and open most of them only when they commit to them."""
-    logs, failures = tmp_path / "in", list[str]()
-    put(logs, "orders", "1", SEGMENT, made_log(12), "orders-id")
-    run([logs], tmp_path / "before")
-    put(logs, "orders", "1", SEGMENT, made_log(20), "orders-id")
-    shutil.copytree(tmp_path / "before", tmp_path / "whole")
-    count = Points()
-    run([logs], tmp_path / "whole", before=count)
-
-    def run_to_end(output: Path, **more: Any) -> None:
-        try:
-            run([logs], output, **more)
-        except OutputError as error:
-            failures.append(str(error))
-
-    for point in range(count.count):
-        output, passed = tmp_path / str(point), iter(range(count.count))
-        shutil.copytree(tmp_path / "before", output)
-        run_to_end(output, before=lambda: run_to_end(output) if next(passed, -1) == point else None)  # noqa: B023
-        assert tables(output) == tables(tmp_path / "whole"), f"another run at point {point}"
-    assert len(failures) >= count.count - 1, "the last point is behind the commit"
-    assert all("another run has written to it meanwhile; run it again" in failure for failure in failures)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff"], ids=["empty", "an object without fields", "no UTF-8"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
-from msgspec.structs import asdict
 
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table, in_ms
 from kafkafeatures.core.clients.rejections import (
@@ -97,7 +96,10 @@ def refused_rows(cluster: str, broker: int, refused: Iterable[RefusedRequest], u
             "cluster": cluster, "broker_id": broker, "connection": request.connection, "address": request.address,
             "api": request.api, "version": request.version, "ts": request.time,
             "clients": [
-                {**asdict(client), "first": first, "last": last}
+                {
+                    "client_id": client.client_id, "principal": client.principal, "software": client.software,
+                    "first": first, "last": last,
+                }
                 for client, (first, last) in users.get(request.connection, {}).items()
             ],
         }

@@ -15,9 +15,8 @@ commit of another run in between refuses all of its own, from the first table (`
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,7 +29,7 @@ from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
 
 from featurelog import stores
-from featurelog.engine import TableFile, write_table
+from featurelog.engine import RowsOfFile, TableFile, write_table
 from featurelog.ledger import Ledger
 from featurelog.parts import PROOF
 from featurelog.record_files import METADATA_RECORDS, ROWS
@@ -66,6 +65,9 @@ _CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
 """Properties of each table. A commit that cleaned up the log could delete the entries of the version that `runs` names,
 if that is old and a killed run has committed a newer one. Only `maintain` knows which entries are needed.
 """
+
+
+_OTHER_RUN = "another run has written to it meanwhile"
 
 
 class OutputError(Exception):
@@ -114,29 +116,21 @@ class Output:
     after `commit`: as committed.
     """
 
-    def __init__(self, output: str, place: str, options: Mapping[str, str], tables: dict[str, DeltaTable]) -> None:
-        self._output, self._place, self._options = output, place, dict(options)
-        self._delta = tables
-        self._digests: dict[str, tuple[TableFile, bytes]] = {}
-        """By cluster, the file of its ledger and a digest of its content, as the last run left them."""
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._place, self._options = stores.for_delta(output)
+        self._delta: dict[str, DeltaTable] = {}
+        """Tables that are open, at their newest version, or before the last commit of this run."""
+        self._newest: dict[str, int] = {}
+        """The versions that this run committed last."""
         self._runs: list[dict[str, Any]] = []
         self.tables, self.ledger = Tables(output), Ledger()
 
     @classmethod
     def open(cls, output: str) -> Output:
-        """Open all tables that exist. Raises OutputError."""
+        """Open the tables that a run needs. Raises OutputError."""
         try:
-            place, options = stores.for_delta(output)
-            tables = {}
-            for name in _SCHEMAS:
-                uri = f"{place}/{name}"
-                if DeltaTable.is_deltatable(uri, dict(options)):
-                    tables[name] = DeltaTable(uri, storage_options=dict(options))
-                    if tables[name].transaction_version(WRITER) is None:
-                        raise OutputError(f"{uri}: a Delta table that another program wrote; choose another output")
-            if not tables and stores.sizes(output, [_LATEST]) != [None]:
-                raise OutputError(f"{output}: tables of a version before Delta; give another output")
-            opened = cls(output, place, options, tables)
+            opened = cls(output)
             opened._read()
         except stores.StoreError as error:
             raise OutputError(str(error)) from None
@@ -149,27 +143,58 @@ class Output:
 
     def _read(self) -> None:
         """Read what the last row of `runs` names. A table without a row, of a run that was killed, has no files."""
+        self._open(RUNS)
         if RUNS in self._delta:
-            files = _files(RUNS, self._delta[RUNS])
-            self._runs = Tables(self._output, files={RUNS: files}).read(RUNS, _RUNS).sort_by("sequence").to_pylist()
-        sequence = self._runs[-1]["sequence"] if self._runs else 0
+            rows = [row for _, row in self._rows(RUNS, self._delta[RUNS])]
+            self._runs = sorted(rows, key=lambda row: int(row["sequence"]))
+        last: dict[str, Any] = self._runs[-1] if self._runs else {"sequence": 0, "versions": ()}
+        # A newer release may have tables that this one does not know.
+        versions = {name: version for name, version in last["versions"] if name in _SCHEMAS}
+        for name in self._other_versions(versions) if versions else _SCHEMAS:
+            self._open(name)
+            if name in versions:
+                self._at(name, versions[name])  # it must be there
         # A killed run is the one after the last row. Tables of a later one show that `runs` is lost, or an older copy:
         # to begin anew would lose rows of logs that are gone from the inputs.
-        if any((table.transaction_version(WRITER) or 0) > sequence + 1 for table in self._delta.values()):
+        if any((table.transaction_version(WRITER) or 0) > last["sequence"] + 1 for table in self._delta.values()):
             problem = "is missing or older than the tables; restore it, or give another output"
             raise OutputError(f"{self._output}/{RUNS}: {problem}")
-        if not self._runs:
+        if not self._delta and stores.sizes(self._output, [_LATEST]) != [None]:
+            raise OutputError(f"{self._output}: tables of a version before Delta; give another output")
+        if not versions:
             return
-        # A newer release may have tables that this one does not know.
-        versions = {name: version for name, version in self._runs[-1]["versions"] if name in _SCHEMAS}
-        tables = {name: _files(name, self._at(name, version)) for name, version in versions.items()}
-        self.tables = Tables(self._output, sequence, tables, versions)
-        ledgers = []
-        for file in tables[LEDGER]:
-            (row,) = Tables(self._output, files={LEDGER: (file,)}).read(LEDGER, _LEDGER).to_pylist()
-            self._digests[row["cluster"]] = file, _digest(row["document"].encode())
-            ledgers.append(Ledger.from_json(row["document"]))
-        self.ledger = Ledger.of(ledgers)
+        ledgers = dict(self._rows(LEDGER, self._at(LEDGER, versions[LEDGER])))
+        self.ledger = Ledger.of(Ledger.from_json(row["document"]) for row in ledgers.values())
+        self._set_tables(last["sequence"], versions, {LEDGER: [*ledgers], **self.ledger.files()})
+
+    def _rows(self, name: str, delta_table: DeltaTable) -> Iterator[tuple[TableFile, dict[str, Any]]]:
+        """The rows of a table, each with its file."""
+        for file in _files(name, delta_table):
+            for row in RowsOfFile(self._output, file.path)().to_pylist():
+                yield file, row
+
+    def _open(self, name: str) -> None:
+        """Open the newest version of a table, if there is one. Raises OutputError if it is not of this output."""
+        uri = f"{self._place}/{name}"
+        if name in self._delta or not DeltaTable.is_deltatable(uri, self._options):
+            return
+        table = DeltaTable(uri, storage_options=self._options)
+        if table.transaction_version(WRITER) is None:
+            raise OutputError(f"{uri}: a Delta table that another program wrote; choose another output")
+        self._delta[name] = table
+
+    def _other_versions(self, versions: Mapping[str, int]) -> list[str]:
+        """The tables that may have another newest version than this: their logs lack it, or have the next one."""
+        names = [name for name in _SCHEMAS if name != RUNS]
+        entries = [f"{name}/_delta_log/{versions.get(name, -1) + step:020}.json" for name in names for step in (0, 1)]
+        sizes = iter(stores.sizes(self._output, entries))
+        return [
+            name for name, named, following in zip(names, sizes, sizes, strict=True)
+            if (named is None and name in versions) or following is not None
+        ]  # fmt: skip
+
+    def _set_tables(self, sequence: int, versions: Mapping[str, int], files: Mapping[str, Sequence[TableFile]]) -> None:
+        self.tables = Tables(self._output, sequence, {name: tuple(files.get(name, ())) for name in versions}, versions)
 
     def _at(self, name: str, version: int) -> DeltaTable:
         """A table at a version: the open one if it is at this version, else it is opened again. Raises OutputError."""
@@ -182,34 +207,33 @@ class Output:
             problem = f"version {version}, which `{RUNS}` names, cannot be read"
             raise OutputError(f"{uri}: {problem}; restore the table, or give another output") from None
 
-    def commit(
-        self, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None] = lambda: None
-    ) -> None:
-        """Commit these files as the content of the tables, with the ledger. `before` is called before each effect, so
-        that tests can end a run there. Raises OutputError, also if another run has committed since this was opened.
+    def commit(self, ledger: Ledger, before: Callable[[], None] = lambda: None) -> None:
+        """Commit the ledger, and the files that it names as the content of the tables. `before` is called before each
+        effect, so that tests can end a run there. Raises OutputError, also if another run has committed since this was
+        opened.
         """
-        sequence = self.tables.sequence + 1
         try:
-            self._commit(sequence, files, ledger, before)
+            self._commit(self.tables.sequence + 1, ledger, before)
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise OutputError(f"{self._output}: {_failure(error)}; run it again") from None
 
-    def _commit(
-        self, sequence: int, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None]
-    ) -> None:
-        absent = {name for name in _OPTIONAL - self._delta.keys() if not files.get(name)}
-        names = [name for name in _SCHEMAS if name not in {LEDGER, RUNS, *absent}]
-        new_files = {name: tuple(sorted(files.get(name, ()), key=lambda file: file.path)) for name in names}
-        known = {file.path for of_table in self.tables.files.values() for file in of_table}
-        self._refuse_missing([file for of_table in new_files.values() for file in of_table if file.path not in known])
-        new_files = {LEDGER: self._written_ledger(ledger, before), **new_files}
-        versions = {}
-        for name, of_table in new_files.items():
+    def _commit(self, sequence: int, ledger: Ledger, before: Callable[[], None]) -> None:
+        files: dict[str, Sequence[TableFile]] = {**ledger.files()}
+        known = {path for name in self.tables.files for path in self.tables.paths(name)}
+        self._refuse_missing([file for of_table in files.values() for file in of_table if file.path not in known])
+        files[LEDGER] = self._written_ledger(ledger, before)
+        versions = dict(self.tables.versions)
+        absent = {name for name in _OPTIONAL - self._delta.keys() - versions.keys() if not files.get(name)}
+        for name in (name for name in _SCHEMAS if name not in {RUNS, *absent}):  # the ledger first
             before()
-            versions[name] = self._committed(name, of_table, sequence)
+            of_table = files.get(name, ())
+            is_same = name in versions and {file.path for file in of_table} == {*self.tables.paths(name)}
+            if name in self._delta or not is_same:
+                versions[name] = self._committed(name, of_table, sequence)
         run = {"sequence": sequence, "at": _now(), "versions": sorted(versions.items())}
         self._commit_runs([*self._runs, run][-MOST_RUNS:], before)
-        self.tables, self.ledger = Tables(self._output, sequence, new_files, versions), ledger
+        self.ledger = ledger
+        self._set_tables(sequence, versions, files)
 
     def _commit_runs(self, runs: list[dict[str, Any]], before: Callable[[], None]) -> None:
         before()
@@ -223,10 +247,7 @@ class Output:
         """Commit the tables and the ledger without a cluster's folder. The files stay, for readers of older versions.
         `before`, raises: see `commit`.
         """
-        files = {
-            name: [file for file in of_table if file.cluster != cluster] for name, of_table in self.tables.files.items()
-        }
-        self.commit(files, self.ledger.without(cluster), before)
+        self.commit(self.ledger.without(cluster), before)
 
     def maintain(self, keep_days: int, before: Callable[[], None] = lambda: None) -> int:
         """Drop the rows of `runs` whose versions were replaced more than `keep_days` days ago. Then delete files that
@@ -240,6 +261,9 @@ class Output:
         try:
             if len(kept) < len(self._runs):  # first: a row that stays names versions that can be read
                 self._commit_runs(kept, before)
+                del self._delta[RUNS]  # it is at the version before
+            for name in _SCHEMAS:
+                self._open(name)
             deleted = sum(self._maintained(name, kept, keep_days * 24, before) for name in list(self._delta))
             before()
             return deleted + stores.remove_old(self._output, PROOF, min(since, _now() - _LONGEST_RUN))
@@ -271,21 +295,21 @@ class Output:
 
     def _written_ledger(self, ledger: Ledger, before: Callable[[], None]) -> tuple[TableFile, ...]:
         """The files of the ledger, one for each cluster. A file of the last run stays if nothing has changed in it."""
+        earlier = {file.cluster: file for file in self.tables.files.get(LEDGER, ())}
         files = []
         for cluster, of_cluster in ledger.by_cluster().items():
-            document = of_cluster.to_json()
-            old, digest = self._digests.get(cluster), _digest(document)
-            if old is None or old[1] != digest:
-                before()
-                rows = pa.Table.from_pylist([{"cluster": cluster, "document": document.decode()}], schema=_LEDGER)
-                self._digests[cluster] = old = write_table(self._output, LEDGER, rows, cluster, None), digest
-            files.append(old[0])
+            before()
+            row = {"cluster": cluster, "document": of_cluster.to_json().decode()}
+            rows = pa.Table.from_pylist([row], schema=_LEDGER)
+            files.append(write_table(self._output, LEDGER, rows, cluster, None, earlier=earlier.get(cluster)))
         return tuple(files)
 
     def _committed(self, name: str, files: Sequence[TableFile], sequence: int) -> int:
         """The version of a table that has exactly these files, which is committed unless it has them already."""
         delta_table, schema = self._table(name, sequence), Schema.from_arrow(_SCHEMAS[name])
-        present = {file.path: file for file in _files(name, delta_table)}
+        is_known = delta_table.version() == self.tables.versions.get(name)
+        present_files = self.tables.files[name] if is_known else _files(name, delta_table)
+        present = {file.path: file for file in present_files}
         wanted = {file.path: file for file in files}
         now_ms, partition = int(_now().timestamp() * 1000), [] if name == RUNS else [PARTITION]
         actions: list[AddAction | RemoveAction] = [
@@ -300,27 +324,31 @@ class Output:
             delta_table.create_write_transaction(
                 actions, "append", schema, partition_by=partition, commit_properties=_commit_of(sequence)
             )
-            delta_table.load_as_version(delta_table.version() + 1)  # without a retry it is the next one
-        return delta_table.version()
+            self._newest[name] = delta_table.version() + 1  # without a retry it is the next one
+        return max(delta_table.version(), self._newest.get(name, 0))
 
     def _table(self, name: str, sequence: int) -> DeltaTable:
-        """The table as it was opened, or a new one; with the columns that this release has added."""
+        """The table as it was when the output was opened, or a new one; with the columns that this release has added.
+        Raises OutputError if another run has written to it since then.
+        """
         schema = Schema.from_arrow(_SCHEMAS[name])
         commit = _commit_of(sequence)
+        if name not in self._delta and name in self.tables.versions:
+            self._delta[name] = DeltaTable(f"{self._place}/{name}", storage_options=self._options)
+            if self._delta[name].version() != self.tables.versions[name]:
+                raise OutputError(f"{self._output}: {_OTHER_RUN}; run it again")
         if name not in self._delta:
             self._delta[name] = DeltaTable.create(
                 f"{self._place}/{name}", schema, partition_by=None if name == RUNS else [PARTITION],
                 storage_options=self._options, commit_properties=commit, configuration=_CONFIGURATION,
             )  # fmt: skip
         delta_table = self._delta[name]
+        if delta_table.version() < self._newest.get(name, 0):
+            delta_table.load_as_version(self._newest[name])
         names = {each.name for each in delta_table.schema().fields}
         if added := [each for each in schema.fields if each.name not in names]:
             delta_table.alter.add_columns([Field(each.name, each.type) for each in added], commit_properties=commit)
         return delta_table
-
-
-def _digest(document: bytes) -> bytes:
-    return hashlib.sha256(document).digest()
 
 
 def _now() -> datetime:
@@ -330,7 +358,7 @@ def _now() -> datetime:
 def _failure(error: Exception) -> str:
     """The reason why a commit failed."""
     is_other = any(text in str(error) for text in ("Failed to commit transaction", "already exists"))
-    return "another run has written to it meanwhile" if is_other else stores.reason(error)
+    return _OTHER_RUN if is_other else stores.reason(error)
 
 
 def _files(table: str, delta_table: DeltaTable) -> tuple[TableFile, ...]:

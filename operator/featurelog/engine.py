@@ -7,8 +7,9 @@ tables of a cluster, `clients.reading` reads evidence about clients.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ from featurelog.parts import DamagedInputError, InputChangedError, Part, Task, o
 from featurelog.record_files import new_path
 from featurelog.tables import CHECKPOINTS
 from featurelog.tables.inputs import COLUMNS, ClusterCopies
+
+_DIGEST = 32
+"""Digits of the digest in the name of a file."""
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -96,7 +100,7 @@ class RowsOfFile:
     path: str
 
     def __call__(self) -> pa.Table:
-        return pq.read_table(stores.open_file(self.output, self.path), partitioning=None)
+        return pq.ParquetFile(stores.open_file(self.output, self.path)).read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +199,16 @@ def survey_span(span: SpanToSurvey) -> SurveyResult:
     return result and result.moved(span.begin)
 
 
-def derive_tables(derive: Derive, output: str, cluster: ClusterCopies) -> Derived:
-    """Write the tables of one cluster, each to a file. Raises OSError."""
+def derive_tables(derive: Derive, output: str, item: tuple[ClusterCopies, Mapping[str, TableFile]]) -> Derived:
+    """Write the tables of one cluster, each to a file. item: also the files of the last run, by the name of the table:
+    one has the checkpoint, and each stays if its table is the same. Raises OSError.
+    """
+    cluster, earlier = item
+    if CHECKPOINTS in earlier:
+        cluster = replace(cluster, checkpoint=SavedCheckpoint(output, earlier[CHECKPOINTS].path))
     tables = derive(cluster)
     files = {
-        name: write_table(output, name, table, cluster.cluster, cluster.cluster_id)
+        name: write_table(output, name, table, cluster.cluster, cluster.cluster_id, earlier=earlier.get(name))
         for name, table in tables.items()
         if table.num_rows
     }
@@ -207,9 +216,19 @@ def derive_tables(derive: Derive, output: str, cluster: ClusterCopies) -> Derive
     return Derived(files, outdated)
 
 
-def write_table(output: str, name: str, rows: pa.Table, cluster: str, cluster_id: str | None) -> TableFile:
-    """Write rows of one cluster to a new file of a table. Raises OSError."""
-    path = new_path(name)
+def write_table(
+    output: str, name: str, rows: pa.Table, cluster: str, cluster_id: str | None, *, earlier: TableFile | None = None
+) -> TableFile:
+    """Write rows of one cluster to a new file of a table, whose name ends with a digest of its content. An `earlier`
+    file with this content that is still there is returned instead. Raises OSError.
+    """
+    buffer = pa.BufferOutputStream()
+    pq.write_table(rows, buffer, compression="zstd")
+    content = buffer.getvalue()
+    suffix = f"-{hashlib.sha256(content).hexdigest()[:_DIGEST]}.parquet"
+    if earlier and earlier.path.endswith(suffix) and stores.sizes(output, [earlier.path]) == [content.size]:
+        return earlier
+    path = new_path(name, suffix)
     with stores.new_file(output, path) as stream:
-        pq.write_table(rows, stream, compression="zstd")
-        return TableFile(cluster, cluster_id, path, rows.num_rows, stream.tell())
+        stream.write(content)
+    return TableFile(cluster, cluster_id, path, rows.num_rows, content.size)

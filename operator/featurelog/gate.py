@@ -1,8 +1,9 @@
 """The gate: judges by metadata logs if clusters can be raised to a release, or a feature of theirs to a level.
 
 The verdict on a cluster is `ready`, `blocked` or `unknown`: that of the row of `upgrade_readiness` for the target, or
-`unknown` if there is a doubt about the row, such as its age. It is `ready` only if the row says so. Called by
-`kafkafeatures pipeline gate`; the operator does not read it.
+`unknown` if there is a doubt about the row, such as its age. It is `ready` only if the row says so, and the row of
+`client_readiness` as well if clients are judged for this target. Called by `kafkafeatures pipeline gate`; the operator
+does not read it.
 """
 
 from __future__ import annotations
@@ -27,12 +28,19 @@ CLOCKS_DIFFER_MS = 5 * 60 * 1000
 """Milliseconds that a controller's clock may be ahead of this machine's."""
 
 
+_CLIENTS = "clients"
+"""Kind of the reasons that are about clients."""
+
+
 class Verdict(StrEnum):
     """Verdict on a cluster, and on all of them."""
 
     READY = "ready"
     BLOCKED = "blocked"
     UNKNOWN = "unknown"
+
+
+_WORST_FIRST = (Verdict.BLOCKED, Verdict.UNKNOWN, Verdict.READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +62,16 @@ class ClusterName:
 @dataclass(frozen=True, slots=True)
 class ClusterVerdict:
     """Verdict on one cluster. unknown_because: reasons as (kind, text). row: the row of `upgrade_readiness` behind it;
-    None: there is none.
+    None: there is none. clients: the verdict on its clients; None: they are not judged for this target.
+    blocking_versions: removed versions that they use, such as `Produce v2`.
     """
 
     name: ClusterName
     verdict: Verdict
     unknown_because: tuple[tuple[str, str], ...]
     row: Row | None
+    clients: Verdict | None = None
+    blocking_versions: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
         """The entry of this cluster in the document."""
@@ -73,8 +84,9 @@ class ClusterVerdict:
             "blockers": {
                 "nodes": _plain(row.get("blocking_nodes") or []),
                 "losses": _plain(row.get("downgrade_losses") or []),
-                "others": _plain(row.get("other_blockers") or []),
+                "others": [*_plain(row.get("other_blockers") or []), *map(_client_blocker, self.blocking_versions)],
             },
+            "clients": self.clients and self.clients.value,
             "unknownBecause": [{"kind": kind, "text": text} for kind, text in self.unknown_because],
             "coverage": {
                 "copies": list(row.get("copies") or []),
@@ -118,15 +130,16 @@ class Gate:
         }
 
 
-def judge(target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], *, at_ms: int) -> Gate:
+def judge(
+    target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], *,
+    at_ms: int, client_rows: Iterable[Row] | None = None,
+) -> Gate:  # fmt: skip
     """Judge all clusters. rows: of `upgrade_readiness`, at least those for this target. clusters: all that the tables
-    know; one without a row is `unknown`.
+    know; one without a row is `unknown`. client_rows: of `client_readiness`; None: clients are not judged.
     """
     names = sorted(set(clusters), key=lambda name: (name.cluster, name.cluster_id or ""))
-    rows_by_name: dict[ClusterName, list[Row]] = {}
-    for row in rows:
-        if (row["target_kind"], row["target"]) == (target.kind, target.name):
-            rows_by_name.setdefault(ClusterName(row["cluster"], row["cluster_id"]), []).append(row)
+    rows_by_name = _by_name(row for row in rows if (row["target_kind"], row["target"]) == (target.kind, target.name))
+    clients_by_name = _by_name(row for row in client_rows or () if row["target"] == target.name)
     folders, ids = (
         Counter(name.cluster for name in names),
         Counter(name.cluster_id for name in names if name.cluster_id),
@@ -138,8 +151,18 @@ def judge(target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], 
             doubts.append((TWO_CLUSTERS, f"folder {name.cluster} holds logs of several clusters"))
         if name.cluster_id and ids[name.cluster_id] > 1:
             doubts.append((TWO_PLACES, f"logs of cluster {name.cluster_id} lie in several folders"))
-        verdicts.append(_of_cluster(name, rows_by_name.get(name, []), doubts, at_ms))
+        verdict = _of_cluster(name, rows_by_name.get(name, []), doubts, at_ms)
+        if client_rows is not None:
+            verdict = _with_clients(verdict, clients_by_name.get(name, []), at_ms)
+        verdicts.append(verdict)
     return Gate(target, at_ms, tuple(verdicts))
+
+
+def _by_name(rows: Iterable[Row]) -> Mapping[ClusterName, list[Row]]:
+    rows_by_name: dict[ClusterName, list[Row]] = {}
+    for row in rows:
+        rows_by_name.setdefault(ClusterName(row["cluster"], row["cluster_id"]), []).append(row)
+    return rows_by_name
 
 
 def _of_cluster(
@@ -162,6 +185,30 @@ def _of_cluster(
     if blocks and not unknown:
         unknown.append(("contradiction", "the tables name what blocks it, and that it is ready"))
     return ClusterVerdict(name, Verdict.UNKNOWN if unknown else Verdict.READY, tuple(unknown), row)
+
+
+def _with_clients(cluster: ClusterVerdict, rows: Sequence[Row], at_ms: int) -> ClusterVerdict:
+    """The verdict that also counts the clients of a cluster: the worse one of both. rows: of `client_readiness` for the
+    target.
+    """
+    versions: tuple[str, ...] = ()
+    if len(rows) != 1:
+        clients, reasons = Verdict.UNKNOWN, [(_CLIENTS, "no evidence about its clients was read for this release")]
+    elif at_ms > (_ms(rows[0]["valid_until"]) or 0):
+        text = f"the evidence about its clients ends at {_plain(rows[0]['window_to'])}; copy it again, then run again"
+        clients, reasons = Verdict.UNKNOWN, [(_CLIENTS, text)]
+    else:
+        clients, versions = Verdict(rows[0]["verdict"]), tuple(rows[0]["blocking_versions"] or ())
+        reasons = [(_CLIENTS, f"clients: {reason['text']}") for reason in rows[0]["unknown_because"] or ()]
+        if clients is Verdict.READY and (reasons or versions):
+            clients = Verdict.UNKNOWN
+    verdict = next(each for each in _WORST_FIRST if each in {cluster.verdict, clients})
+    unknown_because = (*cluster.unknown_because, *reasons)
+    return ClusterVerdict(cluster.name, verdict, unknown_because, cluster.row, clients, versions)
+
+
+def _client_blocker(version: str) -> Json:
+    return {"kind": "Clients", "text": f"clients use {version}, which this release lacks"}
 
 
 def _age(row: Row, at_ms: int) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ nodes are other nodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
@@ -20,15 +20,30 @@ import msgspec
 from featurelog.engine import TableFile
 from featurelog.layout import LogFile, NodeLog
 from featurelog.parts import Part
+from featurelog.record_files import METADATA_RECORDS
+from featurelog.tables import api_counters, client_api_usage
+from featurelog.tables.rejected_requests import REFUSED
 from kraftlog.batches import HEADER_SIZE
 
-VERSION = 1
+VERSION = 2
 
 
 class DigestOf(Protocol):
     """Function that returns a digest of a range of bytes of a file; "" if the file has no such bytes."""
 
     def __call__(self, uri: str, path: str, start: int, end: int) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart(Part):
+    """A `Part` in a document. msgspec must not decode to `Part` itself: it would keep something in that class which
+    Spark cannot send to workers.
+    """
+
+    @classmethod
+    def of(cls, part: Part) -> StoredPart:
+        """A part as it is kept in a document."""
+        return cls(*(getattr(part, each.name) for each in fields(Part)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +57,7 @@ class Entry:
     fingerprint: str
     size: int
     modified: int
-    parts: tuple[Part, ...]
+    parts: tuple[StoredPart, ...]
 
     @property
     def next(self) -> int:
@@ -84,10 +99,22 @@ class StoredRows:
     scrapes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LogBegin:
+    """What need not be read again of a request log that has grown: its first bytes. size: their number. rejected:
+    lines in them that could not be parsed. digest: see `clients.reading`.
+    """
+
+    size: int
+    rejected: int
+    digest: str
+
+
 @dataclass(slots=True)
 class Broker:
     """Evidence about the clients of one broker. cluster: its folder. broker: its id. files: size and time of each file
     that was read, by path. remarks: by the name of a file, why it is not used, or not all of it. stored: its rows.
+    begins: by path, of request logs.
     """
 
     cluster: str
@@ -95,6 +122,7 @@ class Broker:
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
     stored: StoredRows = field(default_factory=StoredRows)
+    begins: dict[str, LogBegin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +164,45 @@ class Due:
 
     def entry(self, parts: Sequence[Part]) -> Entry:
         """The ledger's entry for this file after it was read. parts: all of them."""
-        return Entry(self.fingerprint, self.file.size, self.file.modified, tuple(parts))
+        stored = tuple(StoredPart.of(part) for part in parts)
+        return Entry(self.fingerprint, self.file.size, self.file.modified, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """The tables of a cluster. source: a digest of what they were made of. files: by the name of the table; a table
+    without rows has none.
+    """
+
+    source: str
+    files: Mapping[str, TableFile] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The ledger. nodes, brokers: all of them. derived: by cluster (name and id as JSON), a digest of what its tables
-    were made of.
+    """The ledger. nodes, brokers: all of them. derived: the tables of each cluster, whose key is its name and id as
+    JSON.
     """
 
     nodes: list[Node] = field(default_factory=list)
-    derived: dict[str, str] = field(default_factory=dict)
+    derived: dict[str, Derivation] = field(default_factory=dict)
     brokers: list[Broker] = field(default_factory=list)
+
+    def files(self) -> dict[str, list[TableFile]]:
+        """The files of all tables, by the name of the table."""
+        files = {
+            METADATA_RECORDS: [
+                TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size, part.times)
+                for node in self.nodes for entry in node.files.values() for part in entry.parts if part.path is not None
+            ],
+            client_api_usage.TABLE.name: [file for each in self.brokers for file in each.stored.usage.values()],
+            api_counters.TABLE.name: [each.stored.counters for each in self.brokers if each.stored.counters],
+            REFUSED.name: [each.stored.refused for each in self.brokers if each.stored.refused],
+        }  # fmt: skip
+        for derivation in self.derived.values():
+            for name, file in derivation.files.items():
+                files.setdefault(name, []).append(file)
+        return files
 
     def node(self, log: NodeLog) -> Node:
         """The node of a listed log, updated from the listing; a new one is added. A log without a cluster id matches
@@ -175,8 +230,8 @@ class Ledger:
             ledgers.setdefault(node.cluster, Ledger()).nodes.append(node)
         for broker in sorted(self.brokers, key=lambda broker: (broker.cluster, broker.broker)):
             ledgers.setdefault(broker.cluster, Ledger()).brokers.append(broker)
-        for key, digest in sorted(self.derived.items()):
-            ledgers.setdefault(json.loads(key)[0], Ledger()).derived[key] = digest
+        for key, derivation in sorted(self.derived.items()):
+            ledgers.setdefault(json.loads(key)[0], Ledger()).derived[key] = derivation
         return ledgers
 
     def without(self, cluster: str) -> Ledger:
@@ -205,49 +260,14 @@ class Ledger:
         document = msgspec.json.decode(text, type=_Document)
         if document.version != VERSION:
             raise ValueError(f"version {document.version} of a ledger, expected {VERSION}")
-        return cls([row.as_node() for row in document.nodes], document.derived, document.brokers)
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredPart(Part):
-    """A `Part` in a document. msgspec never decodes to `Part` itself: it would keep something in that class which Spark
-    cannot send to workers.
-    """
-
-    def as_part(self) -> Part:
-        return Part(*(getattr(self, each.name) for each in fields(Part)))
-
-
-class _EntryRow(msgspec.Struct):
-    fingerprint: str
-    size: int
-    modified: int
-    parts: list[_StoredPart]
-
-    def entry(self) -> Entry:
-        return Entry(self.fingerprint, self.size, self.modified, tuple(part.as_part() for part in self.parts))
-
-
-class _NodeRow(msgspec.Struct):
-    cluster: str
-    node: str
-    cluster_id: str | None
-    unused: tuple[tuple[str, str], ...]
-    files: dict[str, _EntryRow]
-    voters: tuple[int, ...] | None
-    node_id: int | None
-    vote: tuple[int, int, str] | None
-
-    def as_node(self) -> Node:
-        files = {name: row.entry() for name, row in self.files.items()}
-        return Node(self.cluster, self.node, self.cluster_id, self.unused, files, self.voters, self.node_id, self.vote)
+        return cls(document.nodes, document.derived, document.brokers)
 
 
 class _Document(msgspec.Struct):
     version: int
-    nodes: list[_NodeRow]
-    derived: dict[str, str]
-    brokers: list[Broker] = []
+    nodes: list[Node]
+    derived: dict[str, Derivation]
+    brokers: list[Broker]
 
 
 def due(node: Node, uri: str, log: NodeLog, stamp: DigestOf) -> list[Due]:

@@ -34,9 +34,9 @@ _ROWS, _GROUP = 32_768, 8 * 1024 * 1024
 _SMALL = 4096  # rows: fewer make a small file
 
 
-def new_path(table_name: str) -> str:
+def new_path(table_name: str, suffix: str = ".parquet") -> str:
     """The path of a new file of a table below the output, with a unique name."""
-    return f"{table_name}/part-{uuid.uuid4().hex}.parquet"
+    return f"{table_name}/part-{uuid.uuid4().hex}{suffix}"
 
 
 class RecordFile(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from featurelog import cuts, stores
-from featurelog.clients.stage import ClientSettings, ClientStage, stored_files, with_clients
+from featurelog.clients.stage import ClientSettings, ClientStage, with_clients
 from featurelog.cuts import Survey
 from featurelog.delta import Output, OutputError
 from featurelog.engine import (
@@ -28,14 +28,12 @@ from featurelog.engine import (
     OneCore,
     Problem,
     RowsOfPart,
-    SavedCheckpoint,
     SpanToSurvey,
     SurveyResult,
-    TableFile,
     derive_tables,
 )
 from featurelog.layout import NodeLog, Root
-from featurelog.ledger import Due, Node, due
+from featurelog.ledger import Derivation, Due, Node, due
 from featurelog.parts import (
     PERMISSIVE,
     PROOF,
@@ -49,8 +47,7 @@ from featurelog.parts import (
     open_range,
     stamp,
 )
-from featurelog.record_files import METADATA_RECORDS
-from featurelog.tables.checkpoint import CHECKPOINTS, DERIVED
+from featurelog.tables.checkpoint import DERIVED
 from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
@@ -151,15 +148,15 @@ class Run:
         """Read the files with new bytes, and commit them in groups. The last commit also covers changes without new
         bytes, such as voters or documents.
         """
-        total, done, engine = sum(due_file.size for due_file in dues), 0, None
-        for group in self._groups(dues):
-            engine = engine or self._start_engine()
+        total, done = sum(due_file.size for due_file in dues), 0
+        engine = self._start_engine() if dues or self._clients.is_due else OneCore()
+        groups = [*self._groups(dues)] or [[]]
+        for number, group in enumerate(groups, 1):
             for due_file, parts in self._read(engine, group):
                 self._record_file(due_file, parts)
                 done += due_file.size
                 self._progress(done, total)
-            self._commit(engine, {due_file.node.cluster for due_file in group})
-        self._commit(engine or (self._start_engine() if self._clients.is_due else OneCore()), None)
+            self._commit(engine, {due_file.node.cluster for due_file in group} if number < len(groups) else None)
         self.summary.sequence = self.output.tables.sequence
         self.summary.client_files, self.summary.client_bytes = self._clients.files, self._clients.size
 
@@ -304,45 +301,29 @@ class Run:
         sizes: Counter[str] = Counter()
         for node in nodes:
             sizes[node.cluster] += sum(part.size for part in node.parts())
-        tables: defaultdict[str, list[TableFile]] = defaultdict(list)
-        unchanged: set[tuple[str, str | None]] = set()
-        sources: dict[str, str] = {}  # by cluster: the source of the tables that are committed now
-        changed: list[ClusterCopies] = []
+        derived: dict[str, Derivation] = {}
+        changed: list[tuple[ClusterCopies, Derivation]] = []  # with their new sources, and their earlier files
         for cluster in clusters:
             key, source = json.dumps(_id(cluster)), _source(cluster, parts, self._beside)
-            previous_source = self._ledger.derived.get(key)
-            if previous_source == source or (folders is not None and cluster.cluster not in folders):
-                unchanged.add(_id(cluster))
-                if previous_source is not None:
-                    sources[key] = previous_source
-                continue
-            changed.append(cluster)
-            sources[key] = source
-        changed.sort(key=lambda cluster: -sizes[cluster.cluster])  # largest first: no core works alone at the end
-        changed = [replace(cluster, checkpoint=self._checkpoint(cluster)) for cluster in changed]
-        results = engine.mapped(partial(derive_tables, self._derive, output), changed)
-        for cluster, (files, outdated) in zip(changed, results, strict=True):
-            for name, file in files.items():
-                tables[name].append(file)
+            earlier = self._ledger.derived.get(key)
+            if earlier is not None and earlier.source == source:
+                derived[key] = earlier
+            elif folders is None or cluster.cluster in folders:
+                changed.append((cluster, Derivation(source, earlier.files if earlier else {})))
+            elif earlier is not None:
+                derived[key] = earlier
+        changed.sort(key=lambda pair: -sizes[pair[0].cluster])  # largest first: no core works alone at the end
+        results = engine.mapped(
+            partial(derive_tables, self._derive, output), [(of, each.files) for of, each in changed]
+        )
+        for (cluster, derivation), (files, outdated) in zip(changed, results, strict=True):
+            derived[json.dumps(_id(cluster))] = Derivation(derivation.source, files)
             if outdated:
                 self.summary.read_again.append(f"{cluster.cluster}: all records were read again: {outdated}")
-        if sources == self._ledger.derived and not has_read:
+        if derived == self._ledger.derived and not has_read:
             return
-        self._ledger.derived = sources
-        for name, old_files in self.output.tables.files.items():
-            tables[name] += [file for file in old_files if (file.cluster, file.cluster_id) in unchanged]
-        tables |= stored_files(self._ledger)
-        tables[METADATA_RECORDS] = [
-            TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size, part.times)
-            for node in nodes for part in node.parts() if part.path is not None
-        ]  # fmt: skip
-        self.output.commit(tables, self._ledger, self._before)
-
-    def _checkpoint(self, cluster: ClusterCopies) -> SavedCheckpoint | None:
-        """The checkpoint of the last run."""
-        files = self.output.tables.files.get(CHECKPOINTS, ())
-        paths = [file.path for file in files if (file.cluster, file.cluster_id) == _id(cluster)]
-        return SavedCheckpoint(self.settings.output, paths[0]) if paths else None
+        self._ledger.derived = derived
+        self.output.commit(self._ledger, self._before)
 
     def _copy(self, node: Node) -> NodeCopy:
         output = self.settings.output

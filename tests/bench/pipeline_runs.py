@@ -6,6 +6,7 @@ Spark; whether tables are derived of the records; when this process was started,
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -75,6 +76,7 @@ def main(
     """`processor` is of all processes below the one that started this one, of Spark's master and workers as well;
     `driver_processor` of this one and those that it started.
     """
+    gc.freeze()
     loaded = time.monotonic()
     with ExitStack() as stack:
         engine = one_core() if master is None else on_spark(stack, master, settings)

@@ -7,6 +7,7 @@ hours, so a log of `lines(TIMES)` has 12 requests; by default they are of client
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -290,6 +291,34 @@ def test_refused_requests_are_counted_by_connection_with_the_clients_that_may_ha
 
 
 # --- the command
+
+
+def test_the_gate_counts_clients_for_the_releases_of_the_configuration_and_knows_folders_with_evidence_alone(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scrapes(case.evidence, old=5)
+    scrapes(case.evidence, cluster="other")
+    config, words = tmp_path / "pipeline.yaml", ["pipeline", "gate", "--config", str(tmp_path / "pipeline.yaml")]
+    settings = "inputs: [logs]\noutput: out\nspark: {enabled: false}\n"
+    config.write_text(f"{settings}clients: {{inputs: [evidence], releases: ['4.1'], window: 2d}}\n")
+    monkeypatch.setattr(time, "time", lambda: (END + MINUTE) / 1000)
+    assert main(["pipeline", "run", "--config", str(config)]) == Exit.DONE
+
+    def answer(release: str) -> dict[str, tuple[str, str | None]]:
+        """By cluster, its verdict and that on its clients."""
+        capsys.readouterr()
+        main([*words, "--release", release])
+        document = json.loads(capsys.readouterr().out)
+        return {each["cluster"]: (each["verdict"], each["clients"]) for each in document["clusters"]}
+
+    assert answer("4.1") == {"orders": ("blocked", "blocked"), "other": ("unknown", "unknown")}
+    assert {clients for _, clients in answer("4.0").values()} == {None}, "clients are not judged for this release"
+    assert main([*words, "--release", "4.1", "-o", "text"]) == Exit.BLOCKED
+    assert "clients use Produce v2, which this release lacks" in capsys.readouterr().out
+    config.write_text(settings)
+    assert {clients for _, clients in answer("4.1").values()} == {None}
+    assert main(["pipeline", "report", *words[2:], "--release", "4.1", "--html", str(tmp_path / "pages")]) == Exit.DONE
+    assert ">other</a>" in (tmp_path / "pages" / "fleet.html").read_text()
 
 
 def test_run_report_and_remove_use_the_evidence_of_the_configuration_and_names_in_pages_are_escaped(

@@ -71,6 +71,49 @@ def test_a_fleet_is_ready_where_every_cluster_is_ready_and_blocked_where_any_is_
     assert gate_of(*rows, clusters=(ORDERS, PAYMENTS)).verdict is expected
 
 
+def client_row(verdict: str = "ready", **changes: Any) -> dict[str, Any]:
+    """A row of `client_readiness`."""
+    return {
+        "cluster": ORDERS.cluster, "cluster_id": ORDERS.cluster_id, "target": TARGET.name, "verdict": verdict,
+        "blocking_versions": ["Produce v2"] if verdict == "blocked" else [],
+        "unknown_because": [{"kind": "Restart", "text": "broker 4: no evidence"}] if verdict == "unknown" else [],
+        "window_to": NOW - timedelta(hours=1), "valid_until": NOW + timedelta(hours=23), **changes,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by_log", "by_clients", "expected"),
+    [
+        ("ready", client_row(), Verdict.READY),
+        ("ready", client_row("unknown"), Verdict.UNKNOWN),
+        ("ready", client_row("blocked"), Verdict.BLOCKED),
+        ("unknown", client_row("blocked"), Verdict.BLOCKED),
+        ("unknown", client_row(), Verdict.UNKNOWN),
+        ("blocked", client_row(), Verdict.BLOCKED),
+        ("ready", client_row(target="4.3"), Verdict.UNKNOWN),
+        ("ready", client_row(cluster="another"), Verdict.UNKNOWN),
+        ("ready", client_row("blocked", valid_until=NOW - timedelta(seconds=1)), Verdict.UNKNOWN),
+        ("ready", client_row(blocking_versions=["Produce v2"]), Verdict.UNKNOWN),
+    ],
+)
+def test_where_clients_are_judged_the_verdict_is_the_worse_one_of_log_and_clients(
+    by_log: str, by_clients: dict[str, Any], expected: Verdict
+) -> None:
+    gate = judge(TARGET, [row(verdict=by_log)], [ORDERS], at_ms=NOW_MS, client_rows=[by_clients])
+    assert gate.verdict is expected
+    (document,) = gate.as_json()["clusters"]
+    assert document["clients"] in set(Verdict)
+    assert expected is Verdict.READY or document["unknownBecause"] or any(document["blockers"].values())
+
+
+def test_removed_versions_that_clients_use_are_blockers_in_the_document() -> None:
+    gate = judge(TARGET, [row()], [ORDERS], at_ms=NOW_MS, client_rows=[client_row("blocked")])
+    (document,) = gate.as_json()["clusters"]
+    assert document["blockers"]["others"] == [
+        {"kind": "Clients", "text": "clients use Produce v2, which this release lacks"}
+    ]
+
+
 def test_a_fleet_without_clusters_is_unknown() -> None:
     assert gate_of(clusters=()).verdict is Verdict.UNKNOWN
 
@@ -216,6 +259,7 @@ def test_the_document_names_blockers_with_their_evidence_coverage_watermark_and_
                     "losses": [],
                     "others": [],
                 },
+                "clients": None,
                 "unknownBecause": [],
                 "coverage": {
                     "copies": ["101", "102", "103"],

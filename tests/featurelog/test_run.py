@@ -302,7 +302,7 @@ def test_a_ledger_of_another_version_is_refused(inputs: Path, tmp_path: Path, mo
     monkeypatch.setattr(ledger, "VERSION", 99)
     run([inputs], tmp_path / "out")
     monkeypatch.undo()
-    with pytest.raises(OutputError, match=f"{tmp_path / 'out'}: .*version 99 of a ledger, expected 1"):
+    with pytest.raises(OutputError, match=f"{tmp_path / 'out'}: .*version 99 of a ledger, expected 2"):
         run([inputs], tmp_path / "out")
 
 

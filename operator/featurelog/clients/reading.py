@@ -12,7 +12,7 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -27,12 +27,13 @@ from featurelog import stores
 from featurelog.clients.kinds import Kind, kind_of, scrape_name
 from featurelog.engine import Problem, TableFile, write_table
 from featurelog.layout import LogFile
-from featurelog.ledger import StoredRows
+from featurelog.ledger import LogBegin, StoredRows
 from featurelog.record_files import new_path
 from featurelog.tables import api_counters, client_api_usage
 from featurelog.tables.client_api_usage import Section, SectionFile
-from featurelog.tables.rejected_requests import REFUSED, latest, refused_of, refused_rows
+from featurelog.tables.rejected_requests import REFUSED, latest, refused_of, refused_rows, users_of, with_seen
 from kafkafeatures.client_files.exposition import ExpositionReader
+from kafkafeatures.client_files.logs.client_search import ClientSearch
 from kafkafeatures.client_files.logs.counting import HOUR, HourOfRequests, RequestCounter, read_hours
 from kafkafeatures.client_files.logs.lines import LogStream, LogUnreadable, UpTo, read_block, uncompressed
 from kafkafeatures.client_files.logs.reduced import read_hour, write_hour
@@ -42,12 +43,15 @@ from kafkafeatures.client_files.scrapes import SUFFIX as SCRAPE_SUFFIX
 from kafkafeatures.client_files.scrapes import read_scrape
 from kafkafeatures.core.clients.evidence import MAX_GAP, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import ScrapeRefused
-from kafkafeatures.core.clients.rejections import RefusedRequest
+from kafkafeatures.core.clients.rejections import RefusedRequest, Seen
 from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.words import counted
 
 DAY = 24 * HOUR
 _BLOCK = 1024 * 1024
+_ENDS = 64 * 1024
+"""Bytes at each end of those that a digest of the begin of a log is made of."""
+_WHOLE = LogBegin(0, 0, "")
 _LATEST_START = 253_402_300_799_999  # the last ms of the year 9999
 
 
@@ -55,14 +59,16 @@ _LATEST_START = 253_402_300_799_999  # the last ms of the year 9999
 class BrokerTask:
     """New files of one broker.
 
-    files: (URI of the input, file). stored: the rows of earlier runs. since: older evidence is left out, in ms.
-    now: time of the run in ms. releases, targets: the releases that clients are judged for.
+    files: (URI of the input, file). stored: the rows of earlier runs. begins: by path, what need not be read again of a
+    request log. since: older evidence is left out, in ms. now: time of the run in ms. releases, targets: the releases
+    that clients are judged for.
     """
 
     cluster: str
     broker: int
     files: tuple[tuple[str, LogFile], ...]
     stored: StoredRows
+    begins: Mapping[str, LogBegin]
     since: int
     now: int
     releases: tuple[str, ...]
@@ -81,12 +87,14 @@ class BrokerTask:
 @dataclass(slots=True)
 class BrokerRows:
     """Result of a task. stored: all rows of the broker. paths: of the files that were read.
+    begins: by path, of the request logs that were read.
     remarks: by path, why a file is not used, or not all of it. problems: texts about files that could not be read, and
     that the next run reads again. size: bytes that were read.
     """
 
     stored: StoredRows
     paths: list[str] = field(default_factory=list)
+    begins: dict[str, LogBegin] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     size: int = 0
@@ -116,6 +124,8 @@ class _Reading:
         self._result = BrokerRows(task.stored)
         self._scrapes: list[Scrape] = []
         self._refused: list[RefusedRequest] = []
+        self._logs: list[tuple[str, LogFile, int]] = []
+        """Request logs, each with its input and the begin of what is read of it."""
         self._sections: dict[int, dict[Path, SectionFile]] = {}
         self._exposition = ExpositionReader()
 
@@ -188,10 +198,17 @@ class _Reading:
         self._add(hour, path, file.name, digest)
 
     def _requests(self, uri: str, file: LogFile, *, is_request_log: bool) -> None:
-        """Count the requests of a log, hour by hour. Raises LogUnreadable, OSError."""
-        counter, rejected, is_silent = RequestCounter(str), 0, True
+        """Count the requests of a log, hour by hour. Of a log that has only grown, the hours are read that were not
+        complete when it was read last. Raises LogUnreadable, OSError.
+        """
+        begin = self._task.begins.get(file.path, _WHOLE)
+        if begin.digest != _digest_of_begin(uri, file, begin.size):
+            begin = _WHOLE
+        self._result.size -= begin.size
+        self._logs.append((uri, file, begin.size))
+        counter, rejected, is_silent = RequestCounter(str), begin.rejected, not begin.size
         try:
-            with closing(_opened(uri, file)) as stream:
+            with closing(_opened(uri, file, begin=begin.size)) as stream:
                 for hour in read_hours(stream, counter):
                     rejected, is_silent = rejected + hour.rejected, False
                     path = write_hour(self._folder, self._task.broker, hour, "full")
@@ -199,6 +216,9 @@ class _Reading:
                         self._add(hour, path, file.name, hour.section)
         except LogUnreadable as error:
             raise LogUnreadable(f"not read to its end: {error}") from None
+        size, of_them_rejected = counter.begin_of_open_hours
+        if not counter.is_full and (digest := _digest_of_begin(uri, file, begin.size + size)):
+            self._result.begins[file.path] = LogBegin(begin.size + size, begin.rejected + of_them_rejected, digest)
         if rejected := rejected + counter.unattributed[0]:
             self._result.remarks[file.path] = f"{counted(rejected, 'line')} of requests cannot be parsed"
         elif is_silent and is_request_log and file.size:
@@ -261,12 +281,23 @@ class _Reading:
 
     def _connections(self, stored: TableFile | None) -> TableFile | None:
         """The file of the refused connections."""
-        old_requests = list(refused_of(self._stored(stored, REFUSED.schema)))
+        old_rows = self._stored(stored, REFUSED.schema)
+        old_requests, old_users = list(refused_of(old_rows)), users_of(old_rows)
         requests = latest(chain(old_requests, self._refused))
         in_window = [each for each in requests if each.time is None or each.time >= self._task.since]
-        if in_window == old_requests:
+        users = with_seen(old_users, self._seen(in_window)) if in_window else {}
+        if (in_window, users) == (old_requests, old_users):
             return stored
-        return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window))
+        return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window, users))
+
+    def _seen(self, refused: Iterable[RefusedRequest]) -> Seen:
+        """The clients that the request logs of this task show on these connections. Raises OSError."""
+        by_connection = {each.connection: each.address for each in refused}
+        search = ClientSearch({*by_connection.values()}, by_connection.keys())
+        for uri, file, begin in self._logs:
+            with suppress(LogUnreadable, FileNotFoundError), closing(_opened(uri, file, begin=begin)) as stream:
+                search.read(stream)
+        return search.seen
 
     def _stored(self, file: TableFile | None, schema: pa.Schema) -> pa.Table:
         if file is None:
@@ -282,11 +313,27 @@ def is_before_window(day: int, since: int) -> bool:
     return (day + 1) * DAY <= since
 
 
-def _opened(uri: str, file: LogFile, *, compressed: bool = False) -> LogStream:
-    """The bytes of a file up to its listed size, uncompressed unless they are wanted as they are. Raises OSError."""
-    system, _ = stores.open_store(uri)
-    stream = UpTo(system.open_input_file(file.path), file.size)
-    return stream if compressed else uncompressed(stream)
+def _opened(uri: str, file: LogFile, *, begin: int = 0, compressed: bool = False) -> LogStream:
+    """The bytes of a file from `begin` up to its listed size, uncompressed unless they are wanted as they are. Raises
+    OSError.
+    """
+    source = stores.open_store(uri)[0].open_input_file(file.path)
+    if begin:
+        source.seek(begin)
+    stream = UpTo(source, file.size - begin)
+    return stream if compressed or begin else uncompressed(stream)
+
+
+def _digest_of_begin(uri: str, file: LogFile, size: int) -> str:
+    """A digest of the first bytes of a log, of both ends of them: each line has a time in ms. Empty for a log that is
+    read as a whole each time: one without so many bytes, a compressed one, and one whose lines a container runtime may
+    have cut. Raises OSError.
+    """
+    if not 0 < size <= file.size:
+        return ""
+    with stores.open_store(uri)[0].open_input_file(file.path) as source:
+        head, tail = source.read_at(min(size, _ENDS), 0), source.read_at(min(size, _ENDS), max(0, size - _ENDS))
+    return hashlib.sha256(head + tail).hexdigest()[:32] if head.startswith(b"[") else ""
 
 
 def _section(path: Path, name: str, digest: str) -> Section:

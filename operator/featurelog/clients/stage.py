@@ -19,8 +19,7 @@ from featurelog.engine import Engine, Problem, RowsOfFile, TableFile
 from featurelog.layout import InputsError, LogFile, Root
 from featurelog.ledger import Broker, Ledger, StoredRows
 from featurelog.parts import EngineError
-from featurelog.tables import ClientEvidence, ClientJudging, ClusterCopies, api_counters, client_api_usage
-from featurelog.tables.rejected_requests import REFUSED
+from featurelog.tables import ClientEvidence, ClientJudging, ClusterCopies
 
 _KEPT_LONGER = 2 * DAY
 """Milliseconds before the window for which evidence is kept, as the window ends where the evidence ends."""
@@ -103,6 +102,7 @@ class ClientStage:
             broker.remarks.pop(file.name, None)
         broker.remarks |= {listed[path].name: text for path, text in rows.remarks.items() if path in rows.paths}
         broker.stored = rows.stored
+        broker.begins = {path: begin for path, begin in (broker.begins | rows.begins).items() if path in broker.files}
         if not any(broker is other for other in self.ledger.brokers):
             self.ledger.brokers.append(broker)
         self.files += len(files)
@@ -133,23 +133,15 @@ def _task(settings: ClientSettings, broker: Broker, listed: Sequence[tuple[str, 
     is_old = any(is_before_window(day, since) for day in stored.usage)
     if not due and stored is broker.stored and not is_old:
         return None
-    return BrokerTask(broker.cluster, broker.broker, tuple(due), stored, since, now, judging.releases, judging.targets)
+    return BrokerTask(
+        broker.cluster, broker.broker, tuple(due), stored, broker.begins, since, now, judging.releases, judging.targets
+    )
 
 
 def _is_gone(broker: int, name: str, listed: Mapping[str, int], since: int) -> bool:
     """True if a scrape that is not too old is not listed. name: of its file."""
     scrape = scrape_name(broker, name)
     return name not in listed and scrape is not None and scrape.time >= since
-
-
-def stored_files(ledger: Ledger) -> dict[str, list[TableFile]]:
-    """The files of the tables that keep evidence, by the name of the table."""
-    stored = [broker.stored for broker in ledger.brokers]
-    return {
-        client_api_usage.TABLE.name: [file for rows in stored for file in rows.usage.values()],
-        api_counters.TABLE.name: [rows.counters for rows in stored if rows.counters is not None],
-        REFUSED.name: [rows.refused for rows in stored if rows.refused is not None],
-    }
 
 
 def with_clients(clusters: Iterable[ClusterCopies], ledger: Ledger, output: str) -> list[ClusterCopies]:

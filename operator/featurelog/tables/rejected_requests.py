@@ -1,8 +1,8 @@
 """The table `rejected_requests`: requests that brokers of Kafka 4.x refused, and clients that may have sent them.
 
-The pipeline keeps the refused connections of each broker (`REFUSED`), as several lines and logs may name
-one connection: `clients/reading.py` makes these rows by `latest` and `refused_rows`. `client_tables` makes the table of
-them by `table`. `core/clients/rejections.py` counts the requests and looks for the clients.
+The pipeline keeps the refused connections of each broker (`REFUSED`), as several lines and logs may name one
+connection, with the clients that request logs show on it. `clients/reading.py` makes these rows. `client_tables` makes
+the table of them by `table`. `core/clients/rejections.py` counts the requests and looks for the clients.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from kafkafeatures.core.clients.rejections import (
     MAX_CONNECTIONS,
     RefusedRequest,
     RejectedRequests,
+    Seen,
     SeenClient,
     Sightings,
 )
 from kafkafeatures.core.clients.senders import LoggedUse
 
+_USER = pa.struct([
+    *(pa.field(name, pa.string()) for name in ("client_id", "principal", "software")),
+    *(pa.field(name, pa.int64()) for name in ("first", "last")),
+])  # fmt: skip
+Users = Mapping[str, Mapping[SeenClient, tuple[int, int]]]
+"""By connection, the clients that request logs show on it, each with the times of its first and last request in ms."""
 REFUSED = Table(
     "refused_connections",
     "What the pipeline keeps of server logs: a row for each connection that a broker refused.",
@@ -33,6 +40,9 @@ REFUSED = Table(
         Column("api", pa.string(), "name of the API"),
         Column("version", pa.int32(), "version of the request; -1: the line does not have it"),
         Column("ts", TIME, "when it was refused; null: the line has no time"),
+        Column(
+            "clients", pa.list_(_USER), "clients that request logs show on it, with the times of their requests in ms"
+        ),
     ),
 )
 _CLIENT = pa.struct(
@@ -56,8 +66,9 @@ TABLE = Table(
         Column(
             "clients",
             pa.list_(_CLIENT),
-            "clients that may have sent them: those that request logs show at this address with this version "
-            "(`SameAddressAndVersion`), else all at this address (`SameAddress`)",
+            "clients that sent them: one that request logs show alone on the connection (`Connection`); for the other "
+            "connections those that may have: all at this address with this version (`SameAddressAndVersion`), else "
+            "all at this address (`SameAddress`)",
         ),
     ),
 )
@@ -78,12 +89,19 @@ def _last(by_connection: Mapping[str, RefusedRequest]) -> list[RefusedRequest]:
     return in_order[-MAX_CONNECTIONS:]
 
 
-def refused_rows(cluster: str, broker: int, refused: Iterable[RefusedRequest]) -> pa.Table:
+def refused_rows(cluster: str, broker: int, refused: Iterable[RefusedRequest], users: Users) -> pa.Table:
     """The rows of `REFUSED` for these requests, each of another connection."""
     return REFUSED.of(
         {
             "cluster": cluster, "broker_id": broker, "connection": request.connection, "address": request.address,
             "api": request.api, "version": request.version, "ts": request.time,
+            "clients": [
+                {
+                    "client_id": client.client_id, "principal": client.principal, "software": client.software,
+                    "first": first, "last": last,
+                }
+                for client, (first, last) in users.get(request.connection, {}).items()
+            ],
         }
         for request in refused
     )  # fmt: skip
@@ -93,6 +111,29 @@ def refused_of(rows: pa.Table) -> Iterator[RefusedRequest]:
     """The requests from which rows of `REFUSED` were made."""
     for row in in_ms(rows).to_pylist():
         yield RefusedRequest(row["connection"], row["address"], row["api"], row["version"], row["ts"])
+
+
+def users_of(rows: pa.Table) -> dict[str, dict[SeenClient, tuple[int, int]]]:
+    """The clients in rows of `REFUSED`."""
+    return {
+        row["connection"]: {
+            SeenClient(each["client_id"], each["principal"], each["software"]): (each["first"], each["last"])
+            for each in row["clients"] or ()
+        }
+        for row in rows.select(["connection", "clients"]).to_pylist()
+    }
+
+
+def with_seen(users: Users, seen: Seen) -> dict[str, dict[SeenClient, tuple[int, int]]]:
+    """The clients on each connection, together with those that a search has seen."""
+    result = {connection: dict(clients) for connection, clients in users.items()}
+    for clients in seen.values():
+        for client, sightings in clients.items():
+            for connection, (first, last) in sightings.times.items():
+                of_connection = result.setdefault(connection, {})
+                earlier_first, earlier_last = of_connection.get(client, (first, last))
+                of_connection[client] = min(first, earlier_first), max(last, earlier_last)
+    return result
 
 
 def table(cluster: Mapping[str, str | None], refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]) -> pa.Table:
@@ -113,6 +154,12 @@ def _rows(
             client = SeenClient(use.client_id, use.principal or "", use.software)
             sightings = sightings_of.setdefault(use.address, {}).setdefault(client, Sightings({}, set()))
             sightings.uses.add((use.name, use.version))
+    for rows in refused.values():
+        address_of = dict(zip(rows["connection"].to_pylist(), rows["address"].to_pylist(), strict=True))
+        for connection, clients in users_of(rows).items():
+            for client, times in clients.items():
+                at_address = sightings_of.setdefault(address_of[connection], {})
+                at_address.setdefault(client, Sightings({}, set())).times[connection] = times
     for broker, requests in counted.items():
         for rejected in requests.uses(sightings_of):
             yield {

@@ -38,6 +38,7 @@ _NONE = -1  # in place of null, in columns of numbers
 
 _SMALL_SCHEMA = pa.schema([(name, RECORDS.field(name).type) for name in _KEPT])
 _EMPTY = _SMALL_SCHEMA.empty_table()
+_NO_OFFSETS = np.array([], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Scan:
     name: files.Segment | files.Snapshot | None
     former: Former = _NO_FORMER
     small: pa.Table = field(default_factory=lambda: _EMPTY)
-    offsets: Any = field(default_factory=lambda: np.array([], np.int64))
+    offsets: Any = field(default_factory=lambda: _NO_OFFSETS)
     spans: list[OffsetSpan] = field(default_factory=list)
     parts: list[PartScan] = field(default_factory=list)
     incomplete: str = ""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 
-from kafkafeatures.cli.clients.client_search import ClientSearch, is_reduced
 from kafkafeatures.cli.clients.rejected_text import draw, rejections_document, write_csv
 from kafkafeatures.cli.clients.sources import open_source, source_name, sources_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, clean_stdout, console, print_document, tell
+from kafkafeatures.client_files.logs.client_search import ClientSearch, is_reduced
 from kafkafeatures.client_files.logs.lines import LogStream, LogUnreadable, read_block
 from kafkafeatures.client_files.logs.server_log import read_rejections
 from kafkafeatures.core.clients.rejections import RejectedRequests

@@ -57,7 +57,8 @@ def gate(arguments: argparse.Namespace, config: Config) -> int:
     """Print the verdicts. Exit code 0: ready, 4: blocked, 5: unknown."""
     tables, names = _fleet(config)
     target = _target(arguments)
-    verdicts = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
+    clients = _client_rows(config, tables, target)
+    verdicts = _judged(target, _rows(tables, _READINESS), names, arguments.cluster, clients)
     if arguments.output == "text":
         print("\n".join(_lines(verdicts)))
     else:
@@ -75,7 +76,8 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
         raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
     tables, names = _fleet(config)
     target, readiness = _target(arguments), _rows(tables, _READINESS)
-    document = _judged(target, readiness, names, arguments.cluster).as_json()
+    clients = _client_rows(config, tables, target)
+    document = _judged(target, readiness, names, arguments.cluster, clients).as_json()
     rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGE_TABLES}})
     releases = _release_verdicts(readiness, names)
     clusters = []
@@ -147,20 +149,33 @@ def _fleet(config: Config) -> tuple[Tables, set[ClusterName]]:
     for node in output.ledger.nodes:
         folders.setdefault(node.cluster, set()).add(node.cluster_id)
     # A node that does not say its cluster's id has that of the other nodes in its folder, if these name only one.
-    return output.tables, {
+    of_nodes = {
         ClusterName(folder, id_)
         for folder, ids in folders.items()
         for id_ in (ids - {None} if len(ids) == 2 and None in ids else ids)
     }
+    evidence_only = {
+        ClusterName(broker.cluster, None) for broker in output.ledger.brokers if broker.cluster not in folders
+    }
+    return output.tables, of_nodes | evidence_only
 
 
-def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], selected: str | None) -> Gate:
+def _client_rows(config: Config, tables: Tables, target: Target) -> list[Row] | None:
+    """The rows of `client_readiness`; None unless the configuration has clients judged for this release."""
+    if config.clients is None or target.kind != "release" or target.name not in config.clients.releases:
+        return None
+    return _rows(tables, "client_readiness")
+
+
+def _judged(
+    target: Target, readiness: Sequence[Row], names: set[ClusterName], selected: str | None, clients: list[Row] | None
+) -> Gate:
     """The gate for this target, of all clusters or of the `selected` ones: by folder or by id, so it may be several.
-    Raises CommandFailed if there is none.
+    clients: see `_client_rows`. Raises CommandFailed if there is none.
     """
     from featurelog.gate import judge
 
-    gate = judge(target, readiness, names, at_ms=int(time.time() * 1000))
+    gate = judge(target, readiness, names, at_ms=int(time.time() * 1000), client_rows=clients)
     if selected is None:
         return gate
     matches = [cluster for cluster in gate.clusters if selected in (cluster.name.cluster, cluster.name.cluster_id)]

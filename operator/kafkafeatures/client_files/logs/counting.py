@@ -96,6 +96,7 @@ class HourOfRequests:
     and the last request, in ms. `section`: digest of the first line, which is the same whenever this part of the log is
     read. `lines`: requests. `rejected`: lines that are too long, or have the mark of a request and do not parse as one;
     `other_lines`: lines of other loggers. `size`: bytes of all lines. `levels`: requests by the level of their line.
+    `begin`: bytes of the log before the batch that has the first line, and rejected lines in them.
     """
 
     hour: int
@@ -106,6 +107,7 @@ class HourOfRequests:
     size: int = 0
     rejected: int = 0
     other_lines: int = 0
+    begin: tuple[int, int] = 0, 0
     levels: dict[str, int] = field(default_factory=dict)
     counts: GroupCounts = field(default_factory=GroupCounts)
 
@@ -129,6 +131,11 @@ class RequestCounter:
     address: CountedAddress
     _hours: dict[int, HourOfRequests] = field(default_factory=dict)
     _complete: list[HourOfRequests] = field(default_factory=list)
+    is_full: bool = False
+    """True once a request was counted without its sender, for lack of room."""
+    _begin_of_batch: tuple[int, int] = 0, 0
+    _attributed: int = 0
+    """Rejected lines that were added to an hour."""
     _group_total: int = 0
     _name_total: int = 0
     """Groups of all open hours, and the bytes of their names."""
@@ -147,8 +154,11 @@ class RequestCounter:
     _whole_batches: int = 0
     """Batches that are still to be parsed as a whole."""
 
-    def add(self, lines: Iterable[bytes], size: int = 0, rejected: int = 0) -> None:
-        """Count a batch of lines, of `size` bytes. `rejected`: further lines that could not be read."""
+    def add(self, lines: Iterable[bytes], size: int = 0, rejected: int = 0, begin: int = 0) -> None:
+        """Count a batch of lines, of `size` bytes. `rejected`: further lines that could not be read. `begin`: bytes of
+        the log before the batch.
+        """
+        self._begin_of_batch = begin, self._attributed + self._rejected
         self._rejected += rejected
         if self._whole_batches:
             self._whole_batches -= 1
@@ -159,6 +169,7 @@ class RequestCounter:
         if self._hour is not None:
             self._hour.size += size
             self._hour.rejected += self._rejected
+            self._attributed += self._rejected
             self._hour.other_lines += self._other_lines
             self._rejected = self._other_lines = 0
 
@@ -172,6 +183,13 @@ class RequestCounter:
         self._settle()
         yield from self.complete()
         yield from (self._hours[hour] for hour in sorted(self._hours))
+
+    @property
+    def begin_of_open_hours(self) -> tuple[int, int]:
+        """From where a log that has grown is read again, as `HourOfRequests.begin`: what is before it is of hours that
+        are complete.
+        """
+        return min((hour.begin for hour in self._hours.values()), default=(0, 0))
 
     @property
     def unattributed(self) -> tuple[int, int]:
@@ -237,6 +255,7 @@ class RequestCounter:
         if number is not None:
             return number
         if self._group_total >= MAX_GROUPS or self._name_total + len(key) > MAX_NAMES:
+            self.is_full = True
             key = _encode(RequestGroup(group.api, group.version, is_forwarded=group.is_forwarded))
             number = counts.number_of(key)
             if number is not None or self._group_total >= MAX_GROUPS + MAX_WITHOUT_SENDER:
@@ -252,7 +271,9 @@ class RequestCounter:
             self._settle()
             if time not in self._hours:
                 section = hashlib.sha256(line.rstrip(b"\r")).hexdigest()[:16]
-                self._hours[time] = HourOfRequests(time, section, request.time, request.time)
+                self._hours[time] = HourOfRequests(
+                    time, section, request.time, request.time, begin=self._begin_of_batch
+                )
             if len(self._hours) > OPEN_HOURS:
                 complete = self._hours.pop(min(hour for hour in self._hours if hour != time))
                 self._group_total -= len(complete.counts)
@@ -290,7 +311,7 @@ def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfReq
     try:
         for lines in container_log.batches(stream):
             counts = container_log.counts
-            counter.add(lines, counts.size - size, counts.unreadable - unreadable)
+            counter.add(lines, counts.size - size, counts.unreadable - unreadable, counts.begin)
             size, unreadable = counts.size, counts.unreadable
             yield from counter.complete()
     except LogUnreadable as error:

@@ -48,10 +48,11 @@ class LogUnreadable(Exception):
 @dataclass
 class LineCounts:
     """Counts of one log. `size`: bytes that were read; `too_long`: lines that were skipped for their length;
-    `malformed`: lines in Docker's format that do not parse.
+    `malformed`: lines in Docker's format that do not parse. `begin`: bytes before the latest batch of lines.
     """
 
     size: int = 0
+    begin: int = 0
     too_long: int = 0
     malformed: int = 0
 
@@ -110,10 +111,12 @@ class ContainerLog:
         unfinished = bytearray()  # the begin of a line whose end has not come
         is_skipping = False
         while block := read_block(stream):
+            begin = self.counts.size - len(unfinished)
             self.counts.size += len(block)
             lines = block.split(b"\n")
             last = lines.pop()
             if lines:
+                self.counts.begin = begin
                 if is_skipping:
                     del lines[0]
                 elif unfinished:

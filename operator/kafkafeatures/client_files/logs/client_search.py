@@ -1,8 +1,8 @@
 """Searches request logs for clients at given addresses, and for those on given connections.
 
-Called by `rejected.py`, with the addresses and connections of refused requests. It takes raw logs and those of
-`clients reduce`, which have no connections. Lines with other addresses are skipped, so that memory does not grow with
-a log.
+Called by `clients rejected` and the pipeline, with the addresses and connections of refused requests. It takes raw logs
+and those of `clients reduce`, which have no connections. Lines with other addresses are skipped, so that memory does
+not grow with a log.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Connection flags of all commands: parses them into settings, opens the cluster, and makes the errors for a cluster
-that cannot be reached.
+that cannot be reached. `connection_sources.py` decides where the connection comes from.
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkafeatures import interrupts
+from kafkafeatures.cli.cluster.connection_sources import (
+    NO_CLUSTER,
+    check_connection_flags,
+    fill_in,
+    names_address,
+)
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.words import printable
@@ -32,12 +38,25 @@ MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
 """Seconds that `--request-timeout` takes; the default is DEFAULT_TIMEOUT."""
 
 
-def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluster") -> None:
-    """Add the flags for the addresses of the cluster, its security, and the request timeout."""
+def add_connection_flags(
+    parser: argparse.ArgumentParser, heading: str = "cluster", *, takes_document: bool = False
+) -> None:
+    """Add the flags for the addresses of the cluster, its security, and the request timeout. `takes_document`: also
+    `-f` for the connection of a document.
+    """
     group = parser.add_argument_group(heading)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
     add_config_flags(group)
+    group.add_argument(
+        "--profile", metavar="NAME", help="the connection of this name in ~/.config/kafkafeatures/config.toml"
+    )
+    if takes_document:
+        group.add_argument(
+            "-f", "--file", type=Path, action="append", metavar="FILE",
+            help="KafkaFeatures document (YAML) that names the cluster; - is stdin",
+        )  # fmt: skip
+        add_secrets_flag(group)
     group.add_argument(
         "--request-timeout",
         type=_seconds,
@@ -45,6 +64,12 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
         metavar="SECONDS",
         help="timeout of each request, and of each connection (default: %(default)s)",
     )
+    parser.set_defaults(connection_source="", **({} if takes_document else {"file": None}))
+
+
+def add_secrets_flag(group: argparse._ActionsContainer) -> None:
+    """Add the flag for the Secrets that a document names."""
+    group.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
 
 
 def add_config_flags(group: argparse._ActionsContainer) -> None:
@@ -70,21 +95,27 @@ def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None
 
 
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
-    """The settings of a cluster, from the flags and the files that they name. Raises CommandFailed."""
+    """The settings of a cluster, from the flags and the other sources of a connection. Connection flags that were not
+    given are set to what the other sources have. Raises CommandFailed.
+    """
+    check_connection_flags(arguments)
+    if arguments.file:
+        from kafkafeatures.cli.cluster.document_settings import settings_in_document
+
+        return settings_in_document(arguments)
+    fill_in(arguments)
     broker_security, controller_security, properties = _configs(arguments)
-    if not arguments.bootstrap_server and not arguments.bootstrap_controller:
+    if not names_address(arguments):
         arguments.bootstrap_server = properties.get("bootstrap.servers")
         arguments.bootstrap_controller = properties.get("bootstrap.controllers")
-    if not arguments.bootstrap_server and not arguments.bootstrap_controller:
-        raise CommandFailed(
-            "no cluster given; use --bootstrap-server or --bootstrap-controller, or bootstrap.servers in --config FILE",
-            Exit.USAGE,
-        )
+    if not names_address(arguments):
+        raise CommandFailed(NO_CLUSTER, Exit.USAGE)
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
     except ValueError as error:
-        raise CommandFailed(str(error), Exit.USAGE) from None
+        source = f" ({arguments.connection_source})" if arguments.connection_source else ""
+        raise CommandFailed(f"{error}{source}", Exit.USAGE) from None
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
     return ClusterSettings(
@@ -135,12 +166,20 @@ def _recorder() -> KafkaRequests | None:
 
 
 def flags_of(arguments: argparse.Namespace) -> str:
-    """The flags of this connection as text, for commands that users are shown to copy."""
+    """The flags of this connection as text, for commands that users are shown to copy. `settings_from_flags` comes
+    first: whatever the source of the connection is, the text has all of it.
+    """
     from kafkafeatures.core.engine.remedies import cluster_flags
 
-    flags = cluster_flags(
-        arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
-    )
+    if arguments.file:
+        words = ["-f", "FILE" if str(arguments.file[0]) == "-" else str(arguments.file[0])]
+        words += ["--secrets-dir", str(arguments.secrets_dir)] if arguments.secrets_dir else []
+        words += ["--config", str(arguments.config)] if arguments.config else []
+        flags = shlex.join(words)
+    else:
+        flags = cluster_flags(
+            arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
+        )
     more = []
     if arguments.controller_config not in (None, arguments.config):
         more += ["--controller-config", str(arguments.controller_config)]

@@ -24,6 +24,7 @@ from kafkafeatures.cli.cluster.connect import (
     on_cluster,
     settings_from_flags,
 )
+from kafkafeatures.cli.cluster.connection_sources import names_cluster
 from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, print_document, tell
@@ -45,7 +46,7 @@ largest ones.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `describe`."""
-    add_connection_flags(parser)
+    add_connection_flags(parser, takes_document=True)
     add_output_flag(parser, is_drawn=True)
     parser.add_argument(
         "--from", dest="files", type=Path, metavar="PATH",
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _describe_files(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
     znodes = None if arguments.zookeeper is None else _read_zookeeper(arguments)
-    if znodes is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
+    if znodes is not None and not names_cluster(arguments):
         return _describe_zookeeper(arguments, znodes)
     observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
     api_names = None
@@ -138,7 +139,7 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
     from kafkafeatures.core.report.levels_document import levels_document
 
     finalized = None
-    if arguments.bootstrap_server or arguments.bootstrap_controller:
+    if names_cluster(arguments):
         observation = on_cluster(look(settings_from_flags(arguments)))
         finalized = observation.known_levels if isinstance(observation.finalized, Known) else None
     levels = levels_document(finalized)
@@ -154,8 +155,9 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
 
 def _describe_files(arguments: argparse.Namespace) -> int:
     """Print the state by a metadata log on disk. Exit code 1 if records are missing, so that it may be wrong."""
-    if arguments.bootstrap_server or arguments.bootstrap_controller:
-        raise CommandFailed("--from reads files instead of a cluster; give it without --bootstrap-*", Exit.USAGE)
+    if names_cluster(arguments):
+        text = "--from reads files instead of a cluster; give it without --bootstrap-*, -f and --profile"
+        raise CommandFailed(text, Exit.USAGE)
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster: a metadata log does not hold the APIs of its nodes", Exit.USAGE)
     from datetime import UTC, datetime

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"a controller that {_GONE[Role.CONTROLLER]}; needs metadata.version 33 (Kafka 4.4)",
     )
     parser.add_argument("--yes", action="store_true", help="skip confirmation (for scripts)")
-    add_connection_flags(parser)
+    add_connection_flags(parser, takes_document=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

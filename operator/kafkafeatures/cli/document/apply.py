@@ -23,12 +23,12 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Json
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop
+from kafkafeatures.cli.cluster.document_settings import document_errors
 from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
     add_document_flags,
     connection_settings_of,
-    document_errors,
     documents_of,
     how_to_approve,
 )

@@ -15,13 +15,13 @@ from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_cluster
+from kafkafeatures.cli.cluster.document_settings import document_errors
 from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
     add_document_flags,
     connection_settings_of,
-    document_errors,
     documents_of,
     how_to_approve,
 )

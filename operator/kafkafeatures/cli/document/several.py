@@ -8,7 +8,8 @@ import argparse
 from collections.abc import Callable, Sequence
 
 from kafkafeatures.api.records import Json
-from kafkafeatures.cli.document.documents import Document, shown_file
+from kafkafeatures.cli.cluster.document_settings import shown_file
+from kafkafeatures.cli.document.documents import Document
 from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document, tell, tell_failed
 

@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
     """Settings of the cluster; None without connection flags. Raises CommandFailed for such flags without a page."""
-    flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config")
+    flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config", "profile")
     used_flags = [name for name in flags if getattr(arguments, name)]
     if used_flags and not arguments.html:
         raise CommandFailed(

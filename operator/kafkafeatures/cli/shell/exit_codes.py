@@ -56,6 +56,12 @@ class CommandFailed(Exception):
         self.code, self.program = code, program
         self._parts = {"what": what or message, "where": where, "remedy": remedy}
 
+    def add_source(self, source: str) -> None:
+        """Add where the connection that failed comes from: not every user knows each source."""
+        note = f"the connection is that of {source}"
+        self.args = (f"{self}; {note}",)
+        self._parts["remedy"] = "; ".join(filter(None, (self._parts["remedy"], note)))
+
     @property
     def document(self) -> dict[str, dict[str, str | int]]:
         """The error for scripts, on one line."""

@@ -86,13 +86,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """Run the command, with `-v` while requests are shown. Returns its exit code."""
-    if not parsed.verbose:
-        return int(parsed.run(parsed))
-    from kafkafeatures.cli.shell.requests import shown
+    """Run the command, with `-v` while requests are shown. Returns its exit code. An error of the connection gets the
+    source of the connection, which `settings_from_flags` sets.
+    """
+    try:
+        if not parsed.verbose:
+            return int(parsed.run(parsed))
+        from kafkafeatures.cli.shell.requests import shown
 
-    with shown():
-        return int(parsed.run(parsed))
+        with shown():
+            return int(parsed.run(parsed))
+    except CommandFailed as failed:
+        source: str = getattr(parsed, "connection_source", "")
+        if failed.code is Exit.UNREACHABLE and source:
+            failed.add_source(source)
+        raise
 
 
 def grouped_help() -> str:

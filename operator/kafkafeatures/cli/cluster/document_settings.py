@@ -1,0 +1,83 @@
+"""Connection settings of a KafkaFeatures document (`-f FILE`), and the errors of documents.
+
+Called by `connect.py` for commands about one cluster, and by `cli/document/`, which carries documents out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.cluster.connect import DEFAULT_TIMEOUT, security_from_flags
+from kafkafeatures.cli.cluster.document_reader import STDIN, read_file
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.settings import ClusterSettings, Security
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
+from kafkafeatures.reconcile.file_store import StateHeld, StateUnreadable
+
+
+def settings_in_document(arguments: argparse.Namespace) -> ClusterSettings:
+    """The settings of the only document in the file of `-f`. Raises CommandFailed."""
+    check_stdin(arguments)
+    if len(arguments.file) > 1:
+        raise CommandFailed(f"-f is given {len(arguments.file)} times; this command is about one cluster", Exit.USAGE)
+    (file,) = arguments.file
+    with document_errors(file):
+        resources, _ = read_file(file)
+        if len(resources) != 1:
+            raise InvalidDocument((f"{len(resources)} KafkaFeatures documents in it; this command expects one",))
+        settings = settings_with_flags(resources[0], security_in_flags(arguments), arguments.secrets_dir)
+    arguments.connection_source = f"spec.cluster of {shown_file(file)}"
+    is_default = arguments.request_timeout == DEFAULT_TIMEOUT
+    return settings if is_default else replace(settings, request_timeout=arguments.request_timeout)
+
+
+def check_stdin(arguments: argparse.Namespace) -> None:
+    """Raise CommandFailed if both documents and client properties are to come from standard input."""
+    if STDIN in arguments.file and STDIN in (arguments.config, arguments.controller_config):
+        raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
+
+
+def security_in_flags(arguments: argparse.Namespace) -> tuple[Security, Security] | None:
+    """The security for brokers, and for controllers, in place of that of documents; None without `--config` and
+    `--controller-config`. Raises CommandFailed.
+    """
+    return security_from_flags(arguments) if arguments.config or arguments.controller_config else None
+
+
+def settings_with_flags(
+    resource: KafkaFeatures, security: tuple[Security, Security] | None, secrets_dir: Path | None
+) -> ClusterSettings:
+    """The settings of the document. `security`: replaces that of the document, whose Secrets are then not read. Raises
+    what `document_errors` turns into CommandFailed.
+    """
+    if security is None:
+        return settings_of(resource.spec.cluster, secrets_in(secrets_dir))
+    addresses = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
+    return replace(settings_of(addresses, secrets_in(None)), brokers=security[0], controllers=security[1])
+
+
+def shown_file(file: Path) -> str:
+    """Name of a file in messages."""
+    return "stdin" if file == STDIN else str(file)
+
+
+@contextmanager
+def document_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a document, its state file or its secrets into CommandFailed."""
+    try:
+        yield
+    except InvalidDocument as error:
+        text = "\n".join(printable(f"{shown_file(path)}: {problem}") for problem in error.problems)
+        raise CommandFailed(text, Exit.BLOCKED, what="; ".join(error.problems), where=shown_file(path)) from None
+    except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
+        raise CommandFailed(str(error), Exit.BLOCKED, where=shown_file(path)) from None
+    except OSError as error:
+        name = error.filename if isinstance(error.filename, str) else "stdin"
+        raise CommandFailed(f"{name}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=name) from None

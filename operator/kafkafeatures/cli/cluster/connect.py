@@ -109,7 +109,8 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         arguments.bootstrap_server = properties.get("bootstrap.servers")
         arguments.bootstrap_controller = properties.get("bootstrap.controllers")
     if not names_address(arguments):
-        raise CommandFailed(NO_CLUSTER, Exit.USAGE)
+        source = f"; {arguments.connection_source} names none" if arguments.connection_source else ""
+        raise CommandFailed(f"{NO_CLUSTER}{source}", Exit.USAGE)
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 SERVER_VARIABLE, CONFIG_VARIABLE = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG"
 _ADDRESSES, _CONFIGS = ("bootstrap_server", "bootstrap_controller"), ("config", "controller_config")
 NO_CLUSTER = (
-    "no cluster given; use --bootstrap-server or --bootstrap-controller, -f FILE, --profile NAME, "
-    f"{SERVER_VARIABLE}, or bootstrap.servers in --config FILE"
+    f"no cluster given; use --bootstrap-server or --bootstrap-controller, --profile NAME, {SERVER_VARIABLE}, or "
+    "bootstrap.servers in --config FILE"
 )
 
 

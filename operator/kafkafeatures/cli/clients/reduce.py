@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         _draw(logs)
     else:
         print_document(_document(arguments.broker, logs), arguments.output)
-    return Exit.BLOCKED if any(log.problem for log in logs) else Exit.DONE
+    return Exit.UNREACHABLE if any(log.problem for log in logs) else Exit.DONE
 
 
 def address_form(form: str, salt_file: Path | None) -> Callable[[str], str]:

@@ -19,7 +19,7 @@ from kafkafeatures.cli.cluster.connection_sources import (
     names_address,
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_addresses
@@ -190,26 +190,24 @@ def flags_of(arguments: argparse.Namespace) -> str:
 
 
 def failed(failure: Failure) -> CommandFailed:
-    """The error for a cluster that could not be read: exit code 4 if it refused our user, else 5."""
-    refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
-    code = Exit.BLOCKED if refused else Exit.UNREACHABLE
+    """The error for a cluster that could not be read, also if it refused our user."""
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
-    return CommandFailed(printable(str(failure)), code, what=message, where=address, remedy=remedy)
+    return CommandFailed(printable(str(failure)), Exit.UNREACHABLE, what=message, where=address, remedy=remedy)
 
 
-def on_cluster(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine, and return its result. Raises CommandFailed if no node of the cluster could be reached."""
+def on_cluster(work: Coroutine[Any, Any, T], *, code_of_interrupt: int = interrupts.EXIT_CODE) -> T:
+    """Run the coroutine as `on_loop` does. Raises CommandFailed if no node of the cluster could be reached."""
     from kafkafeatures.core.facts.observe import ClusterUnreachable
 
     try:
-        return on_loop(work)
+        return on_loop(work, code_of_interrupt=code_of_interrupt)
     except ClusterUnreachable as error:
         raise failed(error.failure) from None
 
 
-def on_loop(work: Coroutine[Any, Any, T]) -> T:
+def on_loop(work: Coroutine[Any, Any, T], *, code_of_interrupt: int = interrupts.EXIT_CODE) -> T:
     """Run the coroutine in an event loop, and return its result. Ctrl-C cancels it, and ends the process after its
-    cleanup.
+    cleanup with the exit code `code_of_interrupt`.
     """
     results: list[T] = []
 
@@ -223,7 +221,8 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
         try:
             runner.run(keep())
         except KeyboardInterrupt:
-            interrupts.leave()
+            interrupts.ACCOUNT.tell()
+            interrupts.end(code_of_interrupt)
     return results[0]
 
 
@@ -241,15 +240,29 @@ async def look(
     brokers, the cluster is read a second time, with these settings. `zookeeper`: an earlier reading of the ensemble.
     `partitions`: read every partition, too. `settings_of_nodes`: names of settings to read of every node.
     """
+    async with cluster_of(settings) as cluster:
+        return await look_at(
+            cluster, settings_of_zookeeper_mode, zookeeper, partitions=partitions, settings_of_nodes=settings_of_nodes
+        )
+
+
+async def look_at(
+    cluster: Cluster,
+    settings_of_zookeeper_mode: frozenset[str] = frozenset(),
+    zookeeper: ZooKeeperReading | None = None,
+    *,
+    partitions: bool = False,
+    settings_of_nodes: frozenset[str] = frozenset(),
+) -> Observation:
+    """`look` at a cluster that is open already."""
     from kafkafeatures.core.facts.observe import observe
 
     znodes = NOT_ASKED if zookeeper is None else zookeeper
-    async with cluster_of(settings) as cluster:
-        observation = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
-        if not settings_of_zookeeper_mode or not observation.in_zookeeper_mode:
-            return observation
-        names = settings_of_nodes | settings_of_zookeeper_mode
-        return observe(*await cluster.read(partitions=partitions, settings=names), zookeeper=znodes)
+    observation = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
+    if not settings_of_zookeeper_mode or not observation.in_zookeeper_mode:
+        return observation
+    names = settings_of_nodes | settings_of_zookeeper_mode
+    return observe(*await cluster.read(partitions=partitions, settings=names), zookeeper=znodes)
 
 
 def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
@@ -266,10 +279,10 @@ def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
             _check(security, source)
         return security, properties
     except ConfigInvalid as error:
-        raise CommandFailed(str(error), Exit.BLOCKED) from None
+        raise CommandFailed(str(error), Exit.USAGE) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise CommandFailed(f"{source}: {reason}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{source}: {reason}", Exit.USAGE) from None
 
 
 def _check(security: Security, location: str) -> None:
@@ -279,7 +292,7 @@ def _check(security: Security, location: str) -> None:
     try:
         security.check()
     except TlsFailed as error:
-        raise CommandFailed(f"{location}: {error}; {error.remedy}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{location}: {error}; {error.remedy}", Exit.USAGE) from None
 
 
 def _seconds(text: str) -> float:

@@ -69,15 +69,19 @@ def shown_file(file: Path) -> str:
 
 
 @contextmanager
-def document_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a document, its state file or its secrets into CommandFailed."""
+def document_errors(path: Path, code: Exit = Exit.USAGE) -> Iterator[None]:
+    """Turn errors of a document, its state file or its secrets into CommandFailed. `code`: of InvalidDocument; BLOCKED
+    where a document that is valid asks for what cannot be.
+    """
     try:
         yield
     except InvalidDocument as error:
         text = "\n".join(printable(f"{shown_file(path)}: {problem}") for problem in error.problems)
-        raise CommandFailed(text, Exit.BLOCKED, what="; ".join(error.problems), where=shown_file(path)) from None
-    except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
+        raise CommandFailed(text, code, what="; ".join(error.problems), where=shown_file(path)) from None
+    except StateHeld as error:
         raise CommandFailed(str(error), Exit.BLOCKED, where=shown_file(path)) from None
+    except (CredentialsInvalid, StateUnreadable) as error:
+        raise CommandFailed(str(error), Exit.USAGE, where=shown_file(path)) from None
     except OSError as error:
         name = error.filename if isinstance(error.filename, str) else "stdin"
-        raise CommandFailed(f"{name}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=name) from None
+        raise CommandFailed(f"{name}: {error.strerror}", Exit.USAGE, what=str(error.strerror), where=name) from None

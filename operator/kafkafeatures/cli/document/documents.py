@@ -26,7 +26,7 @@ from kafkafeatures.cli.cluster.document_settings import (
     settings_with_flags,
     shown_file,
 )
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, worst
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.gates import Owner
@@ -144,8 +144,10 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         try:
             with document_errors(file):
                 resources, other_names = read_file(file)
-                for resource in resources:  # both raise InvalidDocument for mistakes that the schema does not show
+                for resource in resources:  # raises InvalidDocument for mistakes that the schema does not show
                     bootstrap_of(resource.spec.cluster)
+            with document_errors(file, Exit.BLOCKED):
+                for resource in resources:
                     wanted_of(resource)
                 found = [
                     Document(
@@ -168,16 +170,16 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        raise CommandFailed("\n".join(map(str, problems)), Exit.BLOCKED)
+        raise CommandFailed("\n".join(map(str, problems)), worst(problem.code for problem in problems))
     if len(documents) > 1 and arguments.state is not None:
         text = f"--state is the state file of one document, and there are {len(documents)}; each has its own without it"
         raise CommandFailed(text, Exit.USAGE)
     return documents
 
 
-def _refused(subject: str, *files: Path) -> CommandFailed:
+def _refused(subject: str, *files: Path, code: Exit = Exit.USAGE) -> CommandFailed:
     names = ", ".join(map(shown_file, files))
-    return CommandFailed(printable(f"{names}: {subject}"), Exit.BLOCKED, what=subject, where=names)
+    return CommandFailed(printable(f"{names}: {subject}"), code, what=subject, where=names)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
@@ -204,9 +206,8 @@ def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
     clusters: dict[object, Document] = {}
     for document in documents:
         if other := names.get(str(document)):
-            yield _refused(
-                f"{document} is in {shown_file(other.file)} as well; remove one, or rename it", document.file
-            )
+            text = f"{document} is in {shown_file(other.file)} as well; remove one, or rename it"
+            yield _refused(text, document.file, code=Exit.BLOCKED)
             continue
         names[str(document)] = document
         cluster = document.resource.spec.cluster
@@ -217,7 +218,8 @@ def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
             continue
         if other := next((clusters[key] for key in keys if key in clusters), None):
             text = f"{document} and {other} ({shown_file(other.file)}) are of the same cluster"
-            yield _refused(f"{text}; set mode to Observe in one of them, or remove it", document.file)
+            text += "; set mode to Observe in one of them, or remove it"
+            yield _refused(text, document.file, code=Exit.BLOCKED)
         clusters |= dict.fromkeys(keys, document)
 
 

@@ -107,7 +107,7 @@ def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
 def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
     """Make the plan of one document. Prints it, or returns it as a document for `-o yaml` and `-o json`."""
     latest = getattr(arguments, "latest", False)
-    with document_errors(document.file):
+    with document_errors(document.file, Exit.BLOCKED):
         connection = connection_settings_of(arguments, document)
         store = document.store(arguments)
         resource = store.peek()

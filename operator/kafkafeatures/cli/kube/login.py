@@ -152,4 +152,4 @@ def _environment(plugin: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _refused(text: str) -> CommandFailed:
-    return CommandFailed(text, Exit.BLOCKED)
+    return CommandFailed(text, Exit.UNREACHABLE)

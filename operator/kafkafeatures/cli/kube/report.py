@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         with path.open("w", encoding="utf-8") as file:
             write(file)
     except OSError as error:
-        raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.BLOCKED) from None
+        raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.USAGE) from None
     tell(f"wrote {path}")
     return Exit.DONE
 

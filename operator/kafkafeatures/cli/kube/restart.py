@@ -65,7 +65,7 @@ def _restart_all(kube: Kube, resource: KubeResource, names: tuple[str, ...]) -> 
 def _restart_one(kube: Kube, resource: KubeResource, names: tuple[str, ...], name: str) -> None:
     pod = kube.pod(kube.namespace, name)
     if pod is None:
-        raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.BLOCKED)
+        raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.USAGE)
     owners = {reference["uid"] for reference in pod["metadata"].get("ownerReferences") or ()}
     sets = (
         stateful_set
@@ -113,7 +113,7 @@ def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
         )
     names = resource.stateful_sets_of(roles)
     if not names:
-        raise CommandFailed(f"{resource} names no StatefulSet under {roles[0]}; leave out --only", Exit.BLOCKED)
+        raise CommandFailed(f"{resource} names no StatefulSet under {roles[0]}; leave out --only", Exit.USAGE)
     return names
 
 

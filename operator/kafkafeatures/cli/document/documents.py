@@ -177,9 +177,9 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     return documents
 
 
-def _refused(subject: str, *files: Path, code: Exit = Exit.USAGE) -> CommandFailed:
+def _refused(subject: str, *files: Path) -> CommandFailed:
     names = ", ".join(map(shown_file, files))
-    return CommandFailed(printable(f"{names}: {subject}"), code, what=subject, where=names)
+    return CommandFailed(printable(f"{names}: {subject}"), Exit.USAGE, what=subject, where=names)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
@@ -206,8 +206,9 @@ def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
     clusters: dict[object, Document] = {}
     for document in documents:
         if other := names.get(str(document)):
-            text = f"{document} is in {shown_file(other.file)} as well; remove one, or rename it"
-            yield _refused(text, document.file, code=Exit.BLOCKED)
+            yield _refused(
+                f"{document} is in {shown_file(other.file)} as well; remove one, or rename it", document.file
+            )
             continue
         names[str(document)] = document
         cluster = document.resource.spec.cluster
@@ -218,8 +219,7 @@ def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
             continue
         if other := next((clusters[key] for key in keys if key in clusters), None):
             text = f"{document} and {other} ({shown_file(other.file)}) are of the same cluster"
-            text += "; set mode to Observe in one of them, or remove it"
-            yield _refused(text, document.file, code=Exit.BLOCKED)
+            yield _refused(f"{text}; set mode to Observe in one of them, or remove it", document.file)
         clusters |= dict.fromkeys(keys, document)
 
 

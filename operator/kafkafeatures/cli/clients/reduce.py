@@ -2,7 +2,7 @@
 
 Called by `command.py`; runs beside the broker or where its logs are collected. What it decides: in which form addresses
 of clients are written; and that a log that cannot be read to its end is reported, but counted as far as it was read.
-Exit code 0: done; 4: something was not read, or a log had no request.
+Exit code 0: done; 5: something was not read, or a log had no request.
 """
 
 from __future__ import annotations

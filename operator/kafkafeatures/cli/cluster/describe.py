@@ -84,11 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _describe_levels(arguments)
     if arguments.files is not None:
         return _describe_files(arguments)
+    if arguments.zookeeper is not None and not names_cluster(arguments):
+        return _describe_zookeeper(arguments, _read_zookeeper(arguments))
+    settings = settings_from_flags(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
     znodes = None if arguments.zookeeper is None else _read_zookeeper(arguments)
-    if znodes is not None and not names_cluster(arguments):
-        return _describe_zookeeper(arguments, znodes)
-    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
+    observation = on_cluster(look(settings, frozenset({IBP}), znodes))
     if arguments.output in DRAWN:
 
         def draw(on: Console) -> None:

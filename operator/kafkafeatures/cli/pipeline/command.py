@@ -56,8 +56,8 @@ def maintain(arguments: argparse.Namespace, config: Config) -> int:
 
 
 def remove(arguments: argparse.Namespace, config: Config) -> int:
-    """Remove the rows of a cluster whose logs are gone. Exit code 0: done, 4: an input has logs of it, or cannot be
-    listed, 5: the tables have no such cluster.
+    """Remove the rows of a cluster whose logs are gone. Exit code 0: done, 4: an input has logs of it, 5: an
+    input cannot be listed, or the tables have no such cluster.
     """
     from featurelog.delta import Output
     from featurelog.layout import Root

@@ -23,7 +23,7 @@ EXIT_CODE = 130
 """Exit code of a program that Ctrl-C has ended, as shells report it: 128 and the number of SIGINT."""
 
 
-class Account:
+class SentSteps:
     """What a command that can change something has sent so far, for the person who ends it with Ctrl-C."""
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class Account:
         sys.stderr.write(text)
 
 
-ACCOUNT = Account()
-"""The account of this process, which runs one command."""
+SENT_STEPS = SentSteps()
+"""Those of this process, which runs one command."""
 
 
 def guard() -> None:

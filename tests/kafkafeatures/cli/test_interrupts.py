@@ -155,12 +155,12 @@ def test_ctrl_c_at_a_prompt_ends_the_command(tmp_path: Path) -> None:
 # Runs the program, and sends it SIGINT at the instant at which its first change leaves the process.
 WITH_SIGINT_AT_A_CHANGE = """
 import runpy, signal, sys
-from kafkafeatures.interrupts import ACCOUNT
-note = ACCOUNT.note
+from kafkafeatures.interrupts import SENT_STEPS
+note = SENT_STEPS.note
 def interrupted(step):
     note(step)
     signal.raise_signal(signal.SIGINT)
-ACCOUNT.note = interrupted
+SENT_STEPS.note = interrupted
 sys.argv = ["kafkafeatures", *sys.argv[1:]]
 runpy.run_module("kafkafeatures", run_name="__main__", alter_sys=True)
 """

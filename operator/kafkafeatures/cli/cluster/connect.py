@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkafeatures import interrupts
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connection_sources import (
     NO_CLUSTER,
     check_connection_flags,
@@ -102,7 +103,10 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     if arguments.file:
         from kafkafeatures.cli.cluster.document_settings import settings_in_document
 
-        return settings_in_document(arguments)
+        settings = settings_in_document(arguments, security_of_flags(arguments))
+        arguments.connection_source = f"spec.cluster of {arguments.file[0]}"
+        is_default = arguments.request_timeout == DEFAULT_TIMEOUT
+        return settings if is_default else replace(settings, request_timeout=arguments.request_timeout)
     fill_in(arguments)
     broker_security, controller_security, properties = _configs(arguments)
     if not names_address(arguments):
@@ -128,9 +132,13 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     )
 
 
-def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Security]:
-    """The security for brokers, and for controllers. Raises CommandFailed."""
-    return _configs(arguments)[:2]
+def security_of_flags(arguments: argparse.Namespace) -> tuple[Security, Security] | None:
+    """The security for brokers, and for controllers, in place of that of documents; None without `--config` and
+    `--controller-config`. Raises CommandFailed.
+    """
+    if Path("-") in arguments.file and Path("-") in (arguments.config, arguments.controller_config):
+        raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
+    return _configs(arguments)[:2] if arguments.config or arguments.controller_config else None
 
 
 def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping[str, str]]:
@@ -221,7 +229,7 @@ def on_loop(work: Coroutine[Any, Any, T], *, code_of_interrupt: int = interrupts
         try:
             runner.run(keep())
         except KeyboardInterrupt:
-            interrupts.ACCOUNT.tell()
+            interrupts.SENT_STEPS.tell()
             interrupts.end(code_of_interrupt)
     return results[0]
 

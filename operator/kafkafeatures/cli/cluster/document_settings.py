@@ -13,7 +13,6 @@ from pathlib import Path
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.cluster.connect import DEFAULT_TIMEOUT, security_from_flags
 from kafkafeatures.cli.cluster.document_reader import STDIN, read_file
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.words import printable
@@ -22,9 +21,10 @@ from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, 
 from kafkafeatures.reconcile.file_store import StateHeld, StateUnreadable
 
 
-def settings_in_document(arguments: argparse.Namespace) -> ClusterSettings:
-    """The settings of the only document in the file of `-f`. Raises CommandFailed."""
-    check_stdin(arguments)
+def settings_in_document(arguments: argparse.Namespace, security: tuple[Security, Security] | None) -> ClusterSettings:
+    """The settings of the only document in the file of `-f`. `security`: that of flags; None without such flags. Raises
+    CommandFailed.
+    """
     if len(arguments.file) > 1:
         raise CommandFailed(f"-f is given {len(arguments.file)} times; this command is about one cluster", Exit.USAGE)
     (file,) = arguments.file
@@ -32,23 +32,7 @@ def settings_in_document(arguments: argparse.Namespace) -> ClusterSettings:
         resources, _ = read_file(file)
         if len(resources) != 1:
             raise InvalidDocument((f"{len(resources)} KafkaFeatures documents in it; this command expects one",))
-        settings = settings_with_flags(resources[0], security_in_flags(arguments), arguments.secrets_dir)
-    arguments.connection_source = f"spec.cluster of {shown_file(file)}"
-    is_default = arguments.request_timeout == DEFAULT_TIMEOUT
-    return settings if is_default else replace(settings, request_timeout=arguments.request_timeout)
-
-
-def check_stdin(arguments: argparse.Namespace) -> None:
-    """Raise CommandFailed if both documents and client properties are to come from standard input."""
-    if STDIN in arguments.file and STDIN in (arguments.config, arguments.controller_config):
-        raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
-
-
-def security_in_flags(arguments: argparse.Namespace) -> tuple[Security, Security] | None:
-    """The security for brokers, and for controllers, in place of that of documents; None without `--config` and
-    `--controller-config`. Raises CommandFailed.
-    """
-    return security_from_flags(arguments) if arguments.config or arguments.controller_config else None
+        return settings_with_flags(resources[0], security, arguments.secrets_dir)
 
 
 def settings_with_flags(

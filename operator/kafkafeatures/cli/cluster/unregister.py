@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.levels.unregistration import broker_objection, controller_objection
 from kafkafeatures.core.words import counted
-from kafkafeatures.interrupts import ACCOUNT
+from kafkafeatures.interrupts import SENT_STEPS
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.requests.unregister import HostedTopics
@@ -68,7 +68,7 @@ async def _read_node(settings: ClusterSettings, role: Role, node_id: int) -> Nod
 async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> None:
     async with cluster_of(settings) as cluster:
         await _checked(cluster, role, node_id)  # again: the question may have been open for hours
-        ACCOUNT.note(f"unregister {role.value.lower()} {node_id}")
+        SENT_STEPS.note(f"unregister {role.value.lower()} {node_id}")
         failure = await cluster.unregister(role, node_id)
         if failure is not None:
             raise failed(failure)

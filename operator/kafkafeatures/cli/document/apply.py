@@ -42,10 +42,9 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stall
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.resolve import driver_in
-from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.words import format_span
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.interrupts import ACCOUNT
+from kafkafeatures.interrupts import SENT_STEPS
 from kafkafeatures.reconcile.act import Reconciliation, execute, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
@@ -258,8 +257,7 @@ class _Progress:
     def sent(self, effect: EffectRecord) -> None:
         """Called right before a step is sent."""
         self.has_sent = True
-        if not isinstance(effect.step, RestartNode):  # a person is asked to restart the node, and nothing leaves
-            ACCOUNT.note(str(effect.step))
+        SENT_STEPS.note(str(effect.step))
         if self._live is not None:
             self._live.sent(effect)
 

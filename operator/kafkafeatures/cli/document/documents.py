@@ -17,12 +17,10 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.cli.cluster.connect import add_config_flags, add_secrets_flag
+from kafkafeatures.cli.cluster.connect import add_config_flags, add_secrets_flag, security_of_flags
 from kafkafeatures.cli.cluster.document_reader import STDIN, read_file
 from kafkafeatures.cli.cluster.document_settings import (
-    check_stdin,
     document_errors,
-    security_in_flags,
     settings_with_flags,
     shown_file,
 )
@@ -138,8 +136,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     documents: list[Document] = []
     problems: list[CommandFailed] = []
     owners: dict[str, str] = {}
-    check_stdin(arguments)
-    security = security_in_flags(arguments)
+    security = security_of_flags(arguments)
     for file, is_in_folder in _files(arguments.file):
         try:
             with document_errors(file):

@@ -329,10 +329,8 @@ class Kube:
         text = f"context {self._context!r}: {reason}"
         return self._failed(CommandFailed, text, "correct it with kubectl config", Exit.USAGE)
 
-    def _failed(
-        self, kind: type[CommandFailed], message: str, remedy: str, code: Exit = Exit.UNREACHABLE
-    ) -> CommandFailed:
-        return kind(f"{message}; {remedy}", code, what=message, where=self.server, remedy=remedy)
+    def _failed(self, kind: type[CommandFailed], text: str, cure: str, code: Exit = Exit.UNREACHABLE) -> CommandFailed:
+        return kind(f"{text}; {cure}", code, what=text, where=self.server, remedy=cure)
 
     def _keys_in_files(self, content: dict[str, Any]) -> None:
         """Write keys that are embedded in the kubeconfig into a private folder: pykube would leave them in /tmp,

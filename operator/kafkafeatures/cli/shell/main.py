@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "run" not in parsed:
             parser.print_help()
             return Exit.USAGE
-        interrupts.ACCOUNT.begin(can_change=parser.command in GROUPS["change"])
+        interrupts.SENT_STEPS.begin(can_change=parser.command in GROUPS["change"])
         code = interrupts.raising(lambda: _run(parsed))
         sys.stdout.flush()  # here, so that a full disk is reported and not found by Python at exit
     except SystemExit as done:  # argparse ends by itself for --help
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell_failed(failed, form_in(words))
         return failed.code
     except KeyboardInterrupt:
-        interrupts.ACCOUNT.tell()
+        interrupts.SENT_STEPS.tell()
         return Exit.INTERRUPTED
     except Exception as error:
         if "--debug" in words:

@@ -51,7 +51,7 @@ class SentSteps:
 
 
 SENT_STEPS = SentSteps()
-"""Those of this process, which runs one command."""
+"""Steps sent by this process, which runs one command."""
 
 
 def guard() -> None:

@@ -158,6 +158,10 @@ class Reason(StrEnum):
         "a PodDisruptionBudget allows no eviction now, or the operator restarts nodes of as many other clusters as it "
         "has memory for (`maxPartitionImages`)",
     )
+    WAITING_FOR_STRIMZI = (
+        "WaitingForStrimzi", _RECONCILING, AUTOMATIC,
+        "Strimzi restarts pods, or has not reconciled its Kafka as it is now; the message says which pod it is about",
+    )
     INTERNAL_ERROR = "InternalError", _RECONCILING, AUTOMATIC, "a reconciliation failed or hung; see the operator's log"
     INVALID_SPEC = (
         "InvalidSpec", _STALLED, ACTION,
@@ -212,6 +216,10 @@ class Reason(StrEnum):
         "UpdateStrategyUnsafe", _STALLED, ACTION,
         "Kubernetes itself restarts the pods of a StatefulSet; its update strategy has to be OnDelete",
     )
+    STRIMZI_PAUSED = (
+        "StrimziPaused", _STALLED, ACTION,
+        "the Kafka of Strimzi is paused, so a roll may be half done: no level is changed and no pod restarted",
+    )
     DRIVER_CONFLICT = (
         "DriverConflict", _STALLED, ACTION,
         "another operator, or an older resource, restarts the same pods",
@@ -225,7 +233,7 @@ class Reason(StrEnum):
         "nodes have been too old for a level for longer than rollout.nodeTimeout, or the new image does not support a "
         "finalized level",
     )
-    ALL_CURRENT = "AllCurrent", _ROLLED, NO_ACTION, "every node runs the update revision of its StatefulSet"
+    ALL_CURRENT = "AllCurrent", _ROLLED, NO_ACTION, "every node runs the newest revision of its pod"
     IN_PROGRESS = "InProgress", _ROLLED, AUTOMATIC, "nodes are being restarted, or wait for their restart"
     HALTED = "Halted", _ROLLED, ACTION, "no node is restarted; the condition Stalled says why"
     PAUSED = "Paused", _ROLLED, ACTION, "suspended: restarts in progress complete, no other node is restarted"

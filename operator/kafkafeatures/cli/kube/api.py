@@ -44,7 +44,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 # (plural, API group) of a kind of objects; parameters with such a pair are called `noun`
 _EVENTS = ("events", "events.k8s.io")
 _OURS = (PLURAL, GROUP)
-_STATEFUL_SETS = ("statefulsets", "apps")
+STATEFUL_SETS = ("statefulsets", "apps")
 
 
 class Away(CommandFailed):
@@ -162,9 +162,17 @@ class Kube:
         namespace = None if everywhere else self.namespace
         return [KubeResource(raw) for raw in self._pages(_OURS, query, API_VERSION, PLURAL, namespace)]
 
-    def stateful_set(self, name: str) -> dict[str, Any] | None:
-        """Read a StatefulSet; None if it does not exist."""
-        return self._get(_STATEFUL_SETS, "apps/v1", self.namespace, name)
+    def object_of(self, plural: tuple[str, str], version: str, name: str, namespace: str = "") -> dict[str, Any] | None:
+        """One object, by default of the namespace; None if it does not exist."""
+        place = {"version": version, "namespace": namespace or self.namespace, "url": f"{plural[0]}/{name}"}
+        try:
+            return self._send("get", "get", plural, name, **place)
+        except NotFound:
+            return None
+
+    def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[dict[str, Any]]:
+        """The objects of the namespace that the label selector matches."""
+        return self._pages(plural, {"labelSelector": selector}, version, plural[0], self.namespace)
 
     def annotate_template(self, name: str, annotations: Mapping[str, str], version: str) -> None:
         """Set annotations of a StatefulSet's pod template. Raises Changed if its resourceVersion is not `version`."""
@@ -173,17 +181,17 @@ class Kube:
             "spec": {"template": {"metadata": {"annotations": dict(annotations)}}},
         }
         self._send(
-            "patch", "patch", _STATEFUL_SETS, name, version="apps/v1", namespace=self.namespace,
+            "patch", "patch", STATEFUL_SETS, name, version="apps/v1", namespace=self.namespace,
             url=f"statefulsets/{name}", json=change, headers=MERGE,
         )  # fmt: skip
 
     def deployment(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a Deployment; None if it does not exist."""
-        return self._get(("deployments", "apps"), "apps/v1", namespace, name)
+        return self.object_of(("deployments", "apps"), "apps/v1", name, namespace)
 
     def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a pod; None if it does not exist."""
-        return self._get(("pods", ""), "v1", namespace, name)
+        return self.object_of(("pods", ""), "v1", name, namespace)
 
     def annotate_pod(self, name: str, annotations: Mapping[str, str]) -> None:
         """Set annotations of a pod of the namespace."""
@@ -216,13 +224,6 @@ class Kube:
         status = answer.get("status") or {}
         return bool(status.get("allowed")) or (None if status.get("evaluationError") else False)
 
-    def _get(self, noun: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """Read an object; None if it does not exist."""
-        try:
-            return self._send("get", "get", noun, name, version=version, namespace=namespace, url=f"{noun[0]}/{name}")
-        except NotFound:
-            return None
-
     def annotate(self, name: str, annotations: Mapping[str, str | None], version: str = "") -> KubeResource:
         """Set annotations of our resource, or remove them with None. Raises Changed if `version` is outdated."""
         metadata: dict[str, Any] = {"annotations": dict(annotations)}
@@ -230,10 +231,10 @@ class Kube:
             metadata["resourceVersion"] = version
         return KubeResource(self._ours("patch", name, json={"metadata": metadata}, headers=MERGE))
 
-    def events(self, name: str) -> list[dict[str, Any]]:
+    def events(self, namespace: str, name: str) -> list[dict[str, Any]]:
         """Events about the resource of this name, and about earlier ones that had it."""
         query = {"fieldSelector": f"regarding.kind={KIND},regarding.name={name}"}
-        return self._pages(_EVENTS, query, "events.k8s.io/v1", "events", self.namespace)
+        return self._pages(_EVENTS, query, "events.k8s.io/v1", "events", namespace)
 
     def _pages(
         self, noun: tuple[str, str], selectors: Mapping[str, str], version: str, url: str, namespace: str | None

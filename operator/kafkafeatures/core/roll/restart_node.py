@@ -26,11 +26,6 @@ from kafkafeatures.core.roll.targets import targets_of_restart
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
 """Reasons of Events about a restart: it begins; a person is asked to make it; its node is back."""
 
-WITHDRAWN_AFTER = timedelta(minutes=1)
-"""Time, longer than an eviction can be on its way, after which one that was not repeated will not be carried out. As
-long as it is wanted, it is repeated, which begins this time anew.
-"""
-
 ROUNDED = timedelta(seconds=2)
 """Largest error of an age: a stamp has whole seconds, and is made a moment before its age is computed."""
 
@@ -98,12 +93,14 @@ class RestartNode(AwayNode, frozen=True):
         return RestartInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Meaning of a rejected eviction, by its HTTP status `code`: 403 and 400 need action; any other means that a
-        PodDisruptionBudget does not allow it now (the API server answers 429).
+        """Meaning of a rejected request, by its HTTP status `code`: 403 and 400 need action; any other means that the
+        API server does not allow it now (429), such as an eviction because of a PodDisruptionBudget.
         """
         reason = _REJECTED.get(code)
         text = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         remedy = "let the PodDisruptionBudget allow one pod to be away, or bring back those that are"
+        if self.by:
+            remedy = "wait: the API server has too much to do"
         if reason is not None:
             remedy = "grant the operator the right, or change what refuses it: an admission webhook, a policy"
         return Rejection(reason or Reason.WAITING_FOR_BUDGET, text, remedy, needs_action=reason is not None)
@@ -188,7 +185,8 @@ class RestartInFlight(InFlight, frozen=True):
     """A restart that is not over.
 
     stable_since: when the node was first observed to be back; None: it is not back.
-    unwanted_since: when the eviction was no longer repeated; None: it is wanted, or the old pod is gone.
+    unwanted_since: when the request was no longer repeated, or gone from the pod; None: it is wanted, or the old pod is
+        gone.
     stopping_since: when the node was first observed to stop, or later on its way back; None: it still runs as before.
     """
 
@@ -242,7 +240,7 @@ class RestartInFlight(InFlight, frozen=True):
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
-        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > WITHDRAWN_AFTER
+        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > pair.patience(self.step.by)
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:

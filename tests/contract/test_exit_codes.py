@@ -54,6 +54,9 @@ log timeline nowhere
 log ghosts nowhere
 pipeline run --config nowhere
 pipeline gate --release 4.1 --config nowhere
+serve --kubeconfig nowhere
+serve --bootstrap-server h:1 --config nowhere
+serve --bootstrap-server h:1 --controller-config nowhere
 list --kubeconfig nowhere
 status orders --kubeconfig nowhere
 wait orders --kubeconfig nowhere

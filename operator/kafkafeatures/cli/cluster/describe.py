@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         def page() -> str:
             from kafkafeatures.cli.cluster.page import cluster_page
 
-            return cluster_page(observation, flags_of(arguments), api_names)
+            return cluster_page(observation, flags_of(arguments), _api_names() if arguments.apis else None)
 
         # What ZooKeeper holds has no page of its own: it is drawn as on a terminal.
         show(arguments.output, draw, _TITLE, page if znodes is None else None)

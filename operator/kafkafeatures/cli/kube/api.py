@@ -303,8 +303,7 @@ class Kube:
                 text = f"{self.server} does not serve {plural}"
                 return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")
             case 409:
-                text = f"{full_name} was changed by another client in the meantime"
-                return self._failed(Changed, text, "try again", Exit.BLOCKED)
+                return self._failed(Changed, f"{full_name} was changed by another client", "try again", Exit.BLOCKED)
             case _ if code == 429 or code >= 500:
                 return self._away(f"it answers {code}: {message}")
             case _:
@@ -316,8 +315,7 @@ class Kube:
         root = _root(error)
         if isinstance(root, ssl.SSLCertVerificationError):  # waiting does not help
             text = f"the certificate of {self.server} is not trusted: {root.verify_message or root.reason}"
-            remedy = "check server and certificate-authority of the cluster in the kubeconfig"
-            return self._failed(CommandFailed, text, remedy)
+            return self._failed(CommandFailed, text, "check server and certificate-authority in the kubeconfig")
         if isinstance(error, Timeout):
             return self._away(f"no answer in {self.patience:.3g} s")
         return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
@@ -327,8 +325,7 @@ class Kube:
         return self._failed(Away, text, "check the context and the network")
 
     def _broken(self, reason: str) -> CommandFailed:
-        text = f"context {self._context!r}: {reason}"
-        return self._failed(CommandFailed, text, "correct it with kubectl config", Exit.USAGE)
+        return self._failed(CommandFailed, f"context {self._context!r}: {reason}", "correct the kubeconfig", Exit.USAGE)
 
     def _failed(self, kind: type[CommandFailed], text: str, cure: str, code: Exit = Exit.UNREACHABLE) -> CommandFailed:
         return kind(f"{text}; {cure}", code, what=text, where=self.server, remedy=cure)

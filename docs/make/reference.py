@@ -25,23 +25,11 @@ from docs.make.runbook_texts import PAGES as RUNBOOKS
 from docs.make.runbooks import ACTED_ON
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.shell.commands import COMMANDS
-from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.exit_codes import MEANINGS
 from tests import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTE = "<!-- made by `make docs`; do not edit -->\n"
-_EXITS = {
-    Exit.DONE: "done, or in sync",
-    Exit.FAILED: "failed: an internal error, an unregistration without effect, or a log with damaged or missing files",
-    Exit.CHANGES: "there are changes (`plan --detailed-exitcode`)",
-    Exit.APPROVAL: "a plan is waiting for approval",
-    Exit.BLOCKED: "blocked or refused; also if a document or credentials are not valid",
-    Exit.UNREACHABLE: "timed out; the cluster could not be reached, or is not Kafka; a plan's verdict is Unknown; or a "
-    "right is missing or not known (`check --rights`)",
-    Exit.STALLED: "stalled: action required",
-    Exit.USAGE: "wrong flags or arguments",
-    Exit.INTERRUPTED: "interrupted",
-}
 
 
 def reasons() -> str:
@@ -68,7 +56,7 @@ def _linked(reason: Reason) -> str:
 def commands() -> str:
     """The page of commands and exit codes."""
     rows = [f"| `kafkafeatures {name}` | {line} |" for name, (_, line) in COMMANDS.items()]
-    codes = [f"| {int(code)} | {text} |" for code, text in _EXITS.items()]
+    codes = [f"| {int(code)} | {text} |" for code, text in MEANINGS.items()]
     head = [
         "# Commands",
         "",

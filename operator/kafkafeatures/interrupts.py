@@ -23,6 +23,37 @@ EXIT_CODE = 130
 """Exit code of a program that Ctrl-C has ended, as shells report it: 128 and the number of SIGINT."""
 
 
+class SentSteps:
+    """What a command that can change something has sent so far, for the person who ends it with Ctrl-C."""
+
+    def __init__(self) -> None:
+        self._can_change = False
+        self._sent: list[str] = []
+
+    def begin(self, *, can_change: bool) -> None:
+        """Begin a command. `can_change`: False for one that changes nothing, and has nothing to say."""
+        self._can_change, self._sent = can_change, []
+
+    def note(self, step: str) -> None:
+        """Note a step right before it is sent."""
+        self._sent.append(step)
+
+    def tell(self) -> None:
+        """Print it to stderr, on a terminal on a line of its own behind `^C`."""
+        text = "\n" if sys.stderr.isatty() else ""
+        if self._sent:
+            steps = f"{len(self._sent)} step{' was' if len(self._sent) == 1 else 's were'} sent"
+            look = "see the result with kafkafeatures describe"
+            text += f"kafkafeatures: interrupted; {steps}: {', '.join(self._sent)}; {look}\n"
+        elif self._can_change:
+            text += "kafkafeatures: interrupted; nothing was changed\n"
+        sys.stderr.write(text)
+
+
+SENT_STEPS = SentSteps()
+"""Steps sent by this process, which runs one command."""
+
+
 def guard() -> None:
     """End the program without a traceback at Ctrl-C from now on. If SIGINT came while it was blocked, it ends here."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:

@@ -287,7 +287,7 @@ def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
         (["--owners", "owners.yaml"], Exit.USAGE, "--owners needs --request-logs"),
         (["--evidence", "nowhere"], Exit.USAGE, "nowhere: No such file or directory"),
         (["--cluster", "north"], Exit.USAGE, "has no scrapes of cluster 'north'"),
-        (["--log", "nowhere"], Exit.UNREACHABLE, "nowhere"),
+        (["--log", "nowhere"], Exit.USAGE, "nowhere"),
         (["--log", ".", "--bootstrap-server", "a:1"], Exit.USAGE, "exclude each other"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_log_that_cannot_be_read_is_named_and_the_others_are_reduced(
 ) -> None:
     broken = tmp_path / "broken.gz"
     broken.write_bytes(gzip.compress(log.read_bytes())[:-20])
-    document = reduce(capsys, tmp_path / "to", broken, tmp_path / "none", tmp_path, log, code=Exit.BLOCKED)
+    document = reduce(capsys, tmp_path / "to", broken, tmp_path / "none", tmp_path, log, code=Exit.UNREACHABLE)
     problems = [entry["problem"] for entry in document["logs"]]
     assert problems[0] == "not read to its end: the gzip stream is cut off"
     assert problems[1:3] == ["not read: No such file or directory", "not read: it is not a regular file"]
@@ -165,7 +165,7 @@ def test_a_file_with_full_addresses_is_reported_if_hashed_addresses_are_requeste
 ) -> None:
     reduce(capsys, tmp_path / "to", log)
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:4]))
-    document = reduce(capsys, tmp_path / "to", log, "--addresses", "hashed", code=Exit.BLOCKED)
+    document = reduce(capsys, tmp_path / "to", log, "--addresses", "hashed", code=Exit.UNREACHABLE)
     assert "has more requests, with full addresses; remove it" in document["logs"][0]["problem"]
 
 
@@ -176,7 +176,7 @@ def test_a_file_that_is_not_replaced_is_still_told_if_the_log_cannot_be_read_to_
     shorter = "".join(log.read_text().splitlines(keepends=True)[:4])
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(shorter.encode())[:-4])
-    document = reduce(capsys, tmp_path / "to", cut, "--addresses", "hashed", code=Exit.BLOCKED)
+    document = reduce(capsys, tmp_path / "to", cut, "--addresses", "hashed", code=Exit.UNREACHABLE)
     problem = document["logs"][0]["problem"]
     assert "has more requests, with full addresses" in problem
     assert problem.endswith("; not read to its end: the gzip stream is cut off")
@@ -184,7 +184,7 @@ def test_a_file_that_is_not_replaced_is_still_told_if_the_log_cannot_be_read_to_
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("", Exit.DONE), ("[2026-11-28 03:22:46,145] INFO started (kafka.server.KafkaServer)\n", Exit.BLOCKED)],
+    [("", Exit.DONE), ("[2026-11-28 03:22:46,145] INFO started (kafka.server.KafkaServer)\n", Exit.UNREACHABLE)],
     ids=["empty", "a server log"],
 )
 def test_a_log_with_lines_but_no_request_is_a_problem_and_an_empty_log_is_none(
@@ -229,7 +229,7 @@ def test_addresses_are_truncated_or_hashed_on_request(tmp_path: Path) -> None:
 def test_an_invalid_flag_of_clients_reduce_gives_one_line(
     words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["clients", "reduce", *words]) in (Exit.USAGE, Exit.BLOCKED)
+    assert main(["clients", "reduce", *words]) in (Exit.USAGE, Exit.UNREACHABLE)
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1

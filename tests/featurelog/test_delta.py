@@ -372,6 +372,6 @@ def test_a_pipeline_without_deltalake_ends_with_one_line_and_a_remedy(
         monkeypatch.delitem(sys.modules, f"featurelog.{module}")
         monkeypatch.delattr(featurelog, module)
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    assert maintain() == Exit.BLOCKED
+    assert maintain() == Exit.FAILED
     remedy = "deltalake is not installed: pip install '.[pipeline]' in the folder of this repository\n"
     assert capsys.readouterr().err.endswith(remedy)

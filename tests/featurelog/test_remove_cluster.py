@@ -134,7 +134,7 @@ def test_a_cluster_is_not_gone_if_an_input_has_no_log_at_all(
     if state == "empty":
         inputs.mkdir()
     before = files(output)
-    assert remove() == Exit.BLOCKED
+    assert remove() == Exit.UNREACHABLE
     assert f"{inputs}: " in capsys.readouterr().err
     assert files(output) == before
 

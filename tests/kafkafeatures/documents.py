@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.cli.document import reader
+from kafkafeatures.cli.cluster import document_reader as reader
 
 
 def read_file(path: Path) -> KafkaFeatures:

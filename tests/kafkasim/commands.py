@@ -34,7 +34,8 @@ for _key, _api in every_api().items():
         entity(_key, _api.versions.max, _kind)
 
 ENVIRONMENT: Mapping[str, str] = {
-    **os.environ,
+    **{name: value for name, value in os.environ.items() if not name.startswith("KAFKAFEATURES_")},
+    "XDG_CONFIG_HOME": "/nonexistent",  # no profiles of the person who runs the tests
     "PYTHONPATH": PYTHONPATH,
     "COLUMNS": "80",
     "NO_COLOR": "1",

@@ -91,9 +91,9 @@ def test_a_timeout_bounds_a_single_reconciliation(tmp_path: Path) -> None:
         ("describe --bootstrap-server [::1:9092", 64, "invalid address '[::1:9092': expected host:port"),
         ("describe --bootstrap-server a..b:9092", 64, "invalid host name 'a..b'"),
         ("describe --bootstrap-server user:canary@h:9092", 64, "invalid address: it contains a user"),
-        ("apply -f /usr", 4, "/usr: no KafkaFeatures document found"),
-        ("apply -f . -f levels.yaml", 4, "levels.yaml: default/x is in levels.yaml as well; remove one"),
-        ("apply -f nothing.yaml", 4, "nothing.yaml: No such file or directory"),
+        ("apply -f /usr", 64, "/usr: no KafkaFeatures document found"),
+        ("apply -f . -f levels.yaml", 64, "levels.yaml: default/x is in levels.yaml as well; remove one"),
+        ("apply -f nothing.yaml", 64, "nothing.yaml: No such file or directory"),
         ("apply -f levels.yaml --state levels.yaml", 64, "is the document itself"),
         ("apply -f levels.yaml --approve sha256:12", 64, "invalid plan hash"),
         ("unregister --broker x --bootstrap-server h:1", 64, "invalid int value"),
@@ -124,7 +124,7 @@ def test_an_error_message_does_not_repeat_a_misplaced_password(
 ) -> None:
     document(tmp_path, cluster, {"streams.version": 1}, sasl=sasl)
     done = shell(f"{PROGRAM} plan -f levels.yaml", tmp_path)
-    assert done.returncode == 4
+    assert done.returncode == 64
     assert "spec.cluster.sasl" in done.stderr
     assert "canary" not in done.stderr + done.stdout
 
@@ -179,6 +179,17 @@ def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_onc
         "kafkafeatures: a plan is waiting for approval; to approve: kafkafeatures apply -f levels.yaml "
     )
     assert last == "default/x: ApprovalRequired; nothing was changed"
+
+
+@pytest.mark.parametrize(("levels", "code"), [({"metadata.version": 99}, 4), ({"metadata.version": 29}, 0)])
+@pytest.mark.parametrize(("flags", "begin"), [("", ""), ("-o yaml", "apiVersion:"), ("-o json", "{")])
+def test_apply_in_a_pipe_prints_its_document_only_if_o_asks_for_it(
+    cluster: dict[str, Any], tmp_path: Path, levels: dict[str, int], code: int, flags: str, begin: str
+) -> None:
+    document(tmp_path, cluster, levels)
+    done = shell(f"{PROGRAM} apply -f levels.yaml {flags}", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert (bool(done.stdout), done.stdout.startswith(begin)) == (bool(flags), True)
 
 
 def test_apply_in_a_pipe_reports_drift_once(tmp_path: Path) -> None:
@@ -262,7 +273,7 @@ def _without_offsets(text: str) -> str:
     return re.sub(r'offset"?:? [0-9]+', "offset", text)
 
 
-@pytest.mark.parametrize(("properties", "code"), [("security.protocol=PLAINTEXT", 0), ("security.protocol=X", 4)])
+@pytest.mark.parametrize(("properties", "code"), [("security.protocol=PLAINTEXT", 0), ("security.protocol=X", 64)])
 @pytest.mark.parametrize("flags", ["--config -", "--config - --controller-config -"])
 def test_client_properties_may_come_from_standard_input(
     cluster: dict[str, Any], tmp_path: Path, flags: str, properties: str, code: int
@@ -293,7 +304,7 @@ def test_each_problem_of_a_document_from_standard_input_has_a_line_of_its_own(
 ) -> None:
     (tmp_path / "x").write_bytes(text.encode("latin-1"))
     done = shell(f"{PROGRAM} plan -f - < x", tmp_path)
-    assert done.returncode == 4
+    assert done.returncode == 64
     lines = done.stderr.splitlines()
     assert all(line.startswith("kafkafeatures: stdin: ") for line in lines), done.stderr
     assert any(message in line for line in lines), done.stderr

@@ -163,7 +163,7 @@ def test_apply_with_driver_manual_asks_for_the_restart_of_one_node_and_waits_for
         body = json.loads(path.read_text())
         body["spec"]["features"] = {"levels": [{"name": "share.version", "level": 1}]}
         path.write_text(json.dumps(body))
-        applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s", tmp_path)
+        applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s -o yaml", tmp_path)
         assert applied.returncode == 5
         warning, plan, first, *lines = applied.stderr.splitlines()
         assert warning == (

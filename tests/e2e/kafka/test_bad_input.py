@@ -153,7 +153,7 @@ def test_a_file_that_is_no_document_is_refused_with_its_path(tmp_path: Path, tex
     path = tmp_path / "levels.yaml"
     path.write_text(text)
     done = run("apply", "-f", str(path))
-    assert done.returncode == 4
+    assert done.returncode == 64
     assert f"{path}: " in done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr

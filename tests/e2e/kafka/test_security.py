@@ -151,7 +151,7 @@ def test_a_wrong_client_secret_is_reported_and_not_shown(tokens: tuple[Cluster, 
     cluster, issuer = tokens
     config = token_config(cluster, issuer, tmp_path, secret="wrong-5d1e")
     done = run("describe", "--bootstrap-server", cluster.bootstrap_servers, *config)
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert done.stderr.count("\n") == 1
     assert f"the token endpoint {issuer.url.split('/')[2]} answers 401; check its address" in done.stderr
     assert "wrong-5d1e" not in done.stderr
@@ -170,7 +170,7 @@ def test_a_token_for_another_audience_is_refused_by_the_broker(
         f"sasl.oauthbearer.token.endpoint.url={(tmp_path / 'token').as_uri()}\n"
     )
     done = run("describe", "--bootstrap-server", cluster.bootstrap_servers, "--config", str(config))
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert done.stderr.count("\n") == 1
     assert "OAUTHBEARER" in done.stderr
     assert token not in done.stderr

@@ -202,7 +202,7 @@ def test_inputs_that_cannot_be_listed_end_the_run_with_one_line_and_leave_the_ta
     if case == "port":
         uri, says = uri.replace(str(s3.port), "1"), "the store cannot be reached: curlCode: 7"
     path.write_text(path.read_text().replace(s3.uri("fleet/logs"), uri))
-    assert main(["pipeline", "run", "--config", str(path)]) == Exit.BLOCKED
+    assert main(["pipeline", "run", "--config", str(path)]) == Exit.UNREACHABLE
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert f"{uri}: {says}" in printed.err
@@ -259,7 +259,7 @@ def test_tables_that_the_store_refuses_end_a_run_with_one_line_of_error(
     path.write_text(f"inputs: ['{made / 'in'}']\noutput: '{s3.uri(place)}'\nspark: {{enabled: false}}\n")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert main(["pipeline", "run", "--config", str(path)]) == Exit.BLOCKED
+    assert main(["pipeline", "run", "--config", str(path)]) == Exit.UNREACHABLE
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert says in printed.err

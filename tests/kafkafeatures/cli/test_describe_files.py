@@ -88,5 +88,5 @@ def test_describe_from_files_refuses_flags_of_a_cluster(
 
 
 def test_describe_from_files_refuses_a_path_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["describe", "--from", str(tmp_path)]) == Exit.BLOCKED
+    assert main(["describe", "--from", str(tmp_path)]) == Exit.USAGE
     assert "no file of a metadata log is here" in capsys.readouterr().err

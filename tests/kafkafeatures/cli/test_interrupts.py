@@ -1,4 +1,4 @@
-"""Ctrl-C at any instant of any command: exit code 130, and not a word."""
+"""Ctrl-C at any instant of any command: exit code 130, and not a word but what was sent."""
 
 from __future__ import annotations
 
@@ -150,4 +150,41 @@ def test_ctrl_c_at_a_prompt_ends_the_command(tmp_path: Path) -> None:
         command = (*PROGRAM, "unregister", "--broker", "4", "--bootstrap-server", servers)
         ended = in_terminal(command, cwd=tmp_path, answers=[("Type its id", "\x03")])
     assert ended.code == 130
-    assert ended.lines[-1].endswith("^C")
+    assert ended.lines[-2].endswith("^C")
+    assert ended.lines[-1] == "kafkafeatures: interrupted; nothing was changed"
+
+
+# Runs the program, and sends it SIGINT at the instant at which its first change leaves the process.
+WITH_SIGINT_AT_A_CHANGE = """
+import runpy, signal, sys
+from kafkafeatures.interrupts import SENT_STEPS
+note = SENT_STEPS.note
+def interrupted(step):
+    note(step)
+    signal.raise_signal(signal.SIGINT)
+SENT_STEPS.note = interrupted
+sys.argv = ["kafkafeatures", *sys.argv[1:]]
+runpy.run_module("kafkafeatures", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        (("apply", "-f", "levels.yaml", "--yes"), "group.version 0 -> 1"),
+        (("unregister", "--broker", "4", "--yes", "-f", "levels.yaml"), "unregister broker 4"),
+    ],
+)
+def test_ctrl_c_says_what_was_sent(words: tuple[str, ...], step: str, tmp_path: Path) -> None:
+    with simulator("--ghost-broker", "4=4.2") as process:
+        servers = str(heard(process)["bootstrapServers"])
+        (tmp_path / "levels.yaml").write_text(DOCUMENT.replace("127.0.0.1:1", servers))
+        ended = subprocess.run(
+            (sys.executable, "-c", WITH_SIGINT_AT_A_CHANGE, *words), cwd=tmp_path, env=environment(),
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert ended.returncode == 130, ended
+    last_line = ended.stderr.splitlines()[-1]
+    assert last_line == (
+        f"kafkafeatures: interrupted; 1 step was sent: {step}; see the result with kafkafeatures describe"
+    )

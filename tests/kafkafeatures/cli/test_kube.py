@@ -52,7 +52,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused_before_anything_is_sent(
     with pytest.raises(CommandFailed, match="context 'here'") as failed:
         kube(cluster=cluster, user=user)
     assert message in str(failed.value)
-    assert failed.value.code is Exit.BLOCKED
+    assert failed.value.code is Exit.USAGE
 
 
 def test_temporary_keys_of_a_kubeconfig_are_readable_by_their_owner_only(

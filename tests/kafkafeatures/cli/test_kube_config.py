@@ -56,7 +56,7 @@ def user() -> Any:
 def refused(context: str = "") -> str:
     with pytest.raises(CommandFailed) as failed:
         kubeconfig(context)
-    assert failed.value.code is Exit.BLOCKED
+    assert failed.value.code is Exit.USAGE
     assert SECRET not in str(failed.value)
     return str(failed.value)
 

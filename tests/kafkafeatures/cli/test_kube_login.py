@@ -98,7 +98,7 @@ def test_a_credential_plugin_gets_the_environment_that_kubectl_gives(tmp_path: P
 def test_a_failing_credential_plugin_is_named_without_its_output(tmp_path: Path, script: str, message: str) -> None:
     with pytest.raises(CommandFailed, match=message) as failed:
         token_of(login(exec=plugin(tmp_path, script, args=[SECRET])))
-    assert failed.value.code is Exit.BLOCKED
+    assert failed.value.code is Exit.UNREACHABLE
     assert SECRET not in str(failed.value)
 
 
@@ -124,7 +124,7 @@ def test_a_credential_plugin_with_an_invalid_environment_entry_is_not_run(
     words = plugin(tmp_path, answer(token="t"), env=[{"name": "A", "value": ""}, entry])
     with pytest.raises(CommandFailed, match=f"env entry {which} needs a name and a value") as failed:
         token_of(login(exec=words))
-    assert failed.value.code is Exit.BLOCKED
+    assert failed.value.code is Exit.USAGE
     assert SECRET not in str(failed.value)
     assert not (tmp_path / "runs").exists()
 

@@ -174,7 +174,7 @@ def test_an_invalid_path_gives_one_line(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "closed" / FIRST).mkdir(parents=True)
-    assert main(["log", "decode", str(tmp_path / path)]) == Exit.BLOCKED
+    assert main(["log", "decode", str(tmp_path / path)]) == Exit.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     assert message in output.err
@@ -314,7 +314,7 @@ def test_a_file_truncated_during_reading_gives_one_line(
             return super().write(text)
 
     monkeypatch.setattr(sys, "stdout", Cutting())
-    assert main(["log", "decode", str(path)]) == Exit.BLOCKED
+    assert main(["log", "decode", str(path)]) == Exit.USAGE
     output = capsys.readouterr().err
     assert "changed while it was read" in output
     assert len(output.splitlines()) == 1
@@ -328,7 +328,7 @@ def test_a_pipe_in_place_of_a_log_file_is_refused_without_waiting(
     writer = os.open(pipe, os.O_RDWR)  # so that opening it never waits
     try:
         for path in (pipe, tmp_path, Path(os.devnull)):
-            assert main(["log", "verify", str(path)]) == Exit.BLOCKED
+            assert main(["log", "verify", str(path)]) == Exit.USAGE
             assert "not a regular file" in capsys.readouterr().err
     finally:
         os.close(writer)

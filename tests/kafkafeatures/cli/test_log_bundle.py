@@ -69,7 +69,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *words: str, code: Exit = Exit
 
 def refused(capsys: pytest.CaptureFixture[str], path: Path) -> str:
     """The line with which a command refuses the bundle."""
-    assert main(["log", "verify", str(path)]) == Exit.BLOCKED
+    assert main(["log", "verify", str(path)]) == Exit.USAGE
     streams = capsys.readouterr()
     assert streams.out == ""
     assert len(streams.err.splitlines()) == 1
@@ -116,11 +116,11 @@ def test_log_state_refuses_a_bundle_of_several_nodes_unless_one_node_is_given(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bundled(tmp_path / "bundle:1", node("one") | node("two", KRAFT))
-    assert main(["log", "state", str(path)]) == Exit.BLOCKED
+    assert main(["log", "state", str(path)]) == Exit.USAGE
     names = [f"{path}:{name}/__cluster_metadata-0" for name in ("one", "two")]
     assert f"holds the metadata logs of 2 nodes; give one of them: {names[0]}, {names[1]}" in capsys.readouterr().err
     assert json.loads(output_of(capsys, "log", "state", "-o", "json", names[1]))["source"]["offset"] == 77
-    assert main(["log", "state", f"{path}:three"]) == Exit.BLOCKED
+    assert main(["log", "state", f"{path}:three"]) == Exit.USAGE
     assert f"not a directory of the bundle with a metadata log; expected {names[0]}" in capsys.readouterr().err
     assert len(output_of(capsys, "log", "verify", str(path)).splitlines()) == 4
 
@@ -245,8 +245,8 @@ def test_a_bundle_damaged_anywhere_gives_one_line_or_its_readable_content(
         err = capsys.readouterr().err
         assert "internal error" not in err
         assert len(err.splitlines()) <= 1
-    assert codes <= {Exit.DONE, Exit.FAILED, Exit.BLOCKED}
-    assert Exit.BLOCKED in codes
+    assert codes <= {Exit.DONE, Exit.FAILED, Exit.USAGE}
+    assert Exit.USAGE in codes
 
 
 def test_a_zip_bundle_with_a_false_size_causes_no_internal_error(
@@ -257,7 +257,7 @@ def test_a_zip_bundle_with_a_false_size_causes_no_internal_error(
     struct.pack_into("<I", content, at, 0xFFFFFFF0)
     path = tmp_path / "bundle.zip"
     path.write_bytes(content)
-    assert main(["log", "verify", str(path)]) in (Exit.DONE, Exit.BLOCKED)
+    assert main(["log", "verify", str(path)]) in (Exit.DONE, Exit.USAGE)
     assert "internal error" not in capsys.readouterr().err
 
 

@@ -63,7 +63,7 @@ WHOLE = ["log decode", "log verify", "log state", "log timeline", "log ghosts", 
 
 def refusal(capsys: pytest.CaptureFixture[str], command: str, path: Path) -> str:
     """The refusal of each command, which must not show a log without its compressed files."""
-    assert main([*command.split(), str(path)]) == Exit.BLOCKED
+    assert main([*command.split(), str(path)]) == Exit.USAGE
     shown = capsys.readouterr()
     assert not shown.out
     return shown.err.removeprefix("kafkafeatures: ").rstrip("\n")

@@ -227,7 +227,7 @@ def test_log_state_refuses_a_path_without_a_log_or_with_logs_of_several_nodes(
         (tmp_path / "copy", "the name does not say what it holds"),
         (tmp_path / "nothing", "No such file or directory"),
     ):
-        assert main(["log", "state", str(path)]) == Exit.BLOCKED
+        assert main(["log", "state", str(path)]) == Exit.USAGE
         assert says in capsys.readouterr().err
     assert main(["log", "state", str(tmp_path / "one")]) == Exit.DONE
 

@@ -58,7 +58,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        # Exit codes: 64 for wrong usage, 4 for what blocks the command, 5 for an unreachable node or server.
+        # Exit codes: 64 for wrong flags and files, 5 for an unreachable node or server; 4 is for blockers alone.
         ((), 64, ""),
         (("descibe",), 64, "unknown command 'descibe' (did you mean 'describe'?); see kafkafeatures --help"),
         (("zzz",), 64, "unknown command 'zzz'; see kafkafeatures --help"),
@@ -109,18 +109,18 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("-n", "kafka"), 64, "kafkafeatures: unknown flag -n (check, plan, list take it); see"),
         (("kafka",), 64, "unknown command 'kafka'"),
         (("--as-group", "a", "status", "orders"), 64, "--as-group requires --as USER"),
-        (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 4, "kubeconfig /nowhere does not exist; set"),
-        (("-o", "json", "list", "--kubeconfig=/nowhere"), 4, '"exitCode": 4'),
-        (("list", "--kubeconfig=/"), 4, "/: Is a directory"),
+        (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 64, "kubeconfig /nowhere does not exist; set"),
+        (("-o", "json", "list", "--kubeconfig=/nowhere"), 64, '"exitCode": 64'),
+        (("list", "--kubeconfig=/"), 64, "/: Is a directory"),
         (("plan", "orders", "--config", "c"), 64, "--config requires -f FILE"),
         (("plan", "-f", "-", "--config", "-"), 64, "-f - and --config - cannot both be stdin"),
-        (("plan", "-f", "/dev/null", "--config", "/nowhere"), 4, "/nowhere: No such file"),
-        (("describe", "--bootstrap-server", "a:1", "--config", "/nowhere"), 4, "/nowhere: No such file"),
-        (("describe", "--bootstrap-server", "a:1", "--config", "-", "--controller-config", "/nowhere"), 4, "/nowhere"),
+        (("plan", "-f", "/dev/null", "--config", "/nowhere"), 64, "/nowhere: No such file"),
+        (("describe", "--bootstrap-server", "a:1", "--config", "/nowhere"), 64, "/nowhere: No such file"),
+        (("describe", "--bootstrap-server", "a:1", "--config", "-", "--controller-config", "/nowhere"), 64, "/nowhere"),
         (("describe", "--bootstrap-server", "127.0.0.1:1"), 5, "127.0.0.1:1: connection refused"),
         (("describe", "--bootstrap-server", "no.such.host.invalid:1"), 5, "host name is not known"),
         (("apply",), 64, "required: -f"),
-        (("apply", "-f", "/nowhere.yaml"), 4, "/nowhere.yaml: No such file"),
+        (("apply", "-f", "/nowhere.yaml"), 64, "/nowhere.yaml: No such file"),
         (("apply", "-f", "/dev/null", "--timeout", "soon"), 64, "invalid duration 'soon'"),
         (("wait", "x", "--timeout", "0"), 64, "invalid duration '0': expected 1ms to 999999h, such as"),
         (("wait", "x", "--timeout", "99999999999h"), 64, "invalid duration '99999999999h': expected 1ms to 999999h"),
@@ -160,9 +160,9 @@ def test_a_failed_command_ends_with_at_most_one_line_and_its_exit_code(
         ),
         (
             ("plan", "-f", "/nowhere.yaml"),
-            {"what": "No such file or directory", "where": "/nowhere.yaml", "exitCode": 4},
+            {"what": "No such file or directory", "where": "/nowhere.yaml", "exitCode": 64},
         ),
-        (("status", "orders", "--kubeconfig", "/nowhere"), {"exitCode": 4}),
+        (("status", "orders", "--kubeconfig", "/nowhere"), {"exitCode": 64}),
         (("plan", "--lates"), {"what": "unknown flag --lates (did you mean --latest?)", "exitCode": 64}),
         (("plan",), {"what": "specify either -f FILE or the NAME of a resource on Kubernetes", "exitCode": 64}),
     ],
@@ -239,7 +239,7 @@ def test_an_invalid_address_is_reported_with_its_path_once(
         f"spec: {{cluster: {{{cluster}}}}}\n"
     )
     done = run(command, "-f", str(document))
-    assert done.returncode == 4
+    assert done.returncode == 64
     assert done.stderr.startswith(f"kafkafeatures: {document}: spec.cluster")
     assert done.stderr.count("spec.cluster") == 1
     assert message in done.stderr

@@ -110,13 +110,13 @@ def test_an_unreadable_file_is_named_and_the_other_files_are_in_the_tables(
 @pytest.mark.parametrize(
     ("content", "code", "message"),
     [
-        ("inputs: [gone]\noutput: out\nspark: {enabled: false}", 4, "/gone: No such file or directory; check the path"),
-        ("inputs: [in]\noutput: pipeline.yaml\nspark: {enabled: false}", 4, "pipeline.yaml"),
+        ("inputs: [gone]\noutput: out\nspark: {enabled: false}", 5, "/gone: No such file or directory; check the path"),
+        ("inputs: [in]\noutput: pipeline.yaml\nspark: {enabled: false}", 5, "pipeline.yaml"),
         (ONE_CORE.replace("metrics: metrics.prom", "mode: FAILFAST"), 1, "has another magic than 2; mode is"),
-        ("inputs: [in]\noutput: out\ndocuments: gone", 4, "/gone: No such file or directory"),
+        ("inputs: [in]\noutput: out\ndocuments: gone", 64, "/gone: No such file or directory"),
         (ONE_CORE.replace("metrics: metrics.prom", "metrics: pipeline.yaml/m"), 1, "the tables are written, the"),
-        (ONE_CORE.replace("[in]", "[in/orders]"), 4, "no metadata log is here; expected <cluster>/<node>/__clu"),
-        ("inputs: [in]", 4, "output: required field is missing"),
+        (ONE_CORE.replace("[in]", "[in/orders]"), 5, "no metadata log is here; expected <cluster>/<node>/__clu"),
+        ("inputs: [in]", 64, "output: required field is missing"),
     ],
 )  # fmt: skip
 def test_a_failed_pipeline_run_prints_one_line_and_has_an_exit_code(
@@ -141,7 +141,7 @@ def test_the_pipeline_needs_java_only_if_there_are_new_files(
     assert pipeline(config) == 0
     assert "nothing new" in capsys.readouterr().out
     put(config.parent / "in", "orders", "2", SEGMENT, made_log())
-    assert pipeline(config) == 4
+    assert pipeline(config) == 1
     assert "Spark needs Java 17 or newer" in capsys.readouterr().err
 
 
@@ -181,6 +181,6 @@ def test_a_second_pipeline_run_at_the_same_time_fails_with_one_line(
 
     run_task = engine.run_task
     monkeypatch.setattr(engine, "run_task", after_another)
-    assert pipeline(config) == 4
+    assert pipeline(config) == 5
     line = "/out: another run has written to it meanwhile; run it again\n"
     assert capsys.readouterr().err.endswith(line)

@@ -41,7 +41,7 @@ def test_a_recording_with_an_open_first_segment_is_refused_with_a_remedy(
     log = recordings.of(("kafka", "orders"), ID)
     log.append(batch(0, level("metadata.version", 21)), at=0, below=ALL)
     for folder in (log.folder, tmp_path / "in"):
-        assert main(["log", action, str(folder)]) == Exit.BLOCKED
+        assert main(["log", action, str(folder)]) == Exit.USAGE
         output = capsys.readouterr().err
         assert "closes it when it is 6 hours old; to read it now, copy it to a name without .open-...\n" in output
     (segment,) = (tmp_path / "in").rglob("*.log.open-*")

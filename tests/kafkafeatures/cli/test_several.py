@@ -72,7 +72,7 @@ def test_each_error_of_a_document_has_a_line_with_program_and_file(
 ) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {}\nspec: {mode: Aply}\n")
-    assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
+    assert main(["plan", "-f", str(file)]) == Exit.USAGE
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3  # no name, an invalid mode, no cluster
     assert all(one.startswith(f"kafkafeatures: {file}: ") for one in lines)
@@ -104,7 +104,7 @@ def test_invalid_documents_are_refused_before_any_is_applied(
         file.write_text(text)
     failed = refused(*files)
     assert message in str(failed)
-    assert failed.code is Exit.BLOCKED
+    assert failed.code is Exit.USAGE
 
 
 def test_a_second_document_of_a_cluster_is_accepted_in_mode_observe(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_java_keystore_is_refused_in_one_line(tmp_path: Path) -> None:
     path.write_text(f"zookeeper.ssl.client.enable=true\nzookeeper.ssl.keystore.location={tmp_path}/store.jks\n")
     with pytest.raises(CommandFailed) as refused:
         access_of(path)
-    assert refused.value.code is Exit.BLOCKED
+    assert refused.value.code is Exit.USAGE
     assert f"{path}: zookeeper.ssl.keystore.location {tmp_path}/store.jks is not PEM" in str(refused.value)
 
 
@@ -69,7 +69,7 @@ def test_a_missing_zookeeper_config_file_and_a_missing_ensemble_are_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = str(tmp_path / "gone")
-    assert main(["describe", "--zookeeper", "zk:2181", "--zookeeper-config", gone]) == Exit.BLOCKED
+    assert main(["describe", "--zookeeper", "zk:2181", "--zookeeper-config", gone]) == Exit.USAGE
     assert "No such file" in capsys.readouterr().err
     assert main(["describe", "--zookeeper-config", gone]) == Exit.USAGE
     assert "give that as well" in capsys.readouterr().err
@@ -96,8 +96,8 @@ spec: {cluster: {bootstrapServers: "127.0.0.1:1"ENSEMBLE}}
             Exit.USAGE,
             "2 documents found; migration is about one cluster",
         ),
-        (("compare", "-f", "two.yaml"), Exit.BLOCKED, "two.yaml: spec.cluster.zookeeper is not set"),
-        (("compare", "-f", "gone.yaml"), Exit.BLOCKED, "gone.yaml: No such file"),
+        (("compare", "-f", "two.yaml"), Exit.USAGE, "two.yaml: spec.cluster.zookeeper is not set"),
+        (("compare", "-f", "gone.yaml"), Exit.USAGE, "gone.yaml: No such file"),
     ],
 )
 def test_a_migration_command_without_one_cluster_one_ensemble_and_its_target_is_refused(

@@ -32,7 +32,10 @@ class ClientsAction(Struct, frozen=True):
     forms: tuple[str, ...] = FORMATS
 
 
-_CONNECTION = frozenset(("bootstrap_server", "bootstrap_controller", "config", "controller_config", "request_timeout"))
+_CONNECTION = (
+    "bootstrap_server", "bootstrap_controller", "config", "controller_config", "file", "profile", "request_timeout",
+    "secrets_dir",
+)  # fmt: skip
 
 ACTIONS: Mapping[str, ClientsAction] = {
     "check": ClientsAction(
@@ -93,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     """Add the flags that several actions have."""
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
-    add_connection_flags(parser, "cluster that says which brokers are registered")
+    add_connection_flags(parser, "cluster that says which brokers are registered", takes_document=True)
     parser.add_argument(
         "--request-logs", nargs="+", type=Path, default=(), metavar="FILE|DIR",
         help="request logs, which name the clients: reduced ones (see reduce); rejected reads others, too",

@@ -2,7 +2,7 @@
 
 Called by `command.py`; runs beside the broker or where its logs are collected. What it decides: in which form addresses
 of clients are written; and that a log that cannot be read to its end is reported, but counted as far as it was read.
-Exit code 0: done; 4: something was not read, or a log had no request.
+Exit code 0: done; 5: something was not read, or a log had no request.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         _draw(logs)
     else:
         print_document(_document(arguments.broker, logs), arguments.output)
-    return Exit.BLOCKED if any(log.problem for log in logs) else Exit.DONE
+    return Exit.UNREACHABLE if any(log.problem for log in logs) else Exit.DONE
 
 
 def address_form(form: str, salt_file: Path | None) -> Callable[[str], str]:

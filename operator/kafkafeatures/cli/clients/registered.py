@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.cli.cluster.connection_sources import names_cluster
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_GAP
@@ -51,7 +52,7 @@ class RegisteredBrokers(Struct, frozen=True):
 
 def registered_brokers(arguments: argparse.Namespace, window: EvidenceWindow) -> RegisteredBrokers:
     """The brokers from the source that the flags name; not known if they name none. Raises CommandFailed."""
-    is_live = arguments.bootstrap_server or arguments.bootstrap_controller or arguments.config
+    is_live = names_cluster(arguments) or arguments.config
     if arguments.log is not None and is_live:
         raise CommandFailed("clients check: --log and --bootstrap-server exclude each other", Exit.USAGE)
     if arguments.log is not None:

@@ -1,5 +1,5 @@
 """Connection flags of all commands: parses them into settings, opens the cluster, and makes the errors for a cluster
-that cannot be reached.
+that cannot be reached. `connection_sources.py` decides where the connection comes from.
 """
 
 from __future__ import annotations
@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkafeatures import interrupts
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.cluster.connection_sources import (
+    NO_CLUSTER,
+    check_connection_flags,
+    fill_in,
+    names_address,
+)
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_addresses
@@ -32,12 +39,25 @@ MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
 """Seconds that `--request-timeout` takes; the default is DEFAULT_TIMEOUT."""
 
 
-def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluster") -> None:
-    """Add the flags for the addresses of the cluster, its security, and the request timeout."""
+def add_connection_flags(
+    parser: argparse.ArgumentParser, heading: str = "cluster", *, takes_document: bool = False
+) -> None:
+    """Add the flags for the addresses of the cluster, its security, and the request timeout. `takes_document`: also
+    `-f` for the connection of a document.
+    """
     group = parser.add_argument_group(heading)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
     add_config_flags(group)
+    group.add_argument(
+        "--profile", metavar="NAME", help="the connection of this name in ~/.config/kafkafeatures/config.toml"
+    )
+    if takes_document:
+        group.add_argument(
+            "-f", "--file", type=Path, action="append", metavar="FILE",
+            help="KafkaFeatures document (YAML) that names the cluster; - is stdin",
+        )  # fmt: skip
+        add_secrets_flag(group)
     group.add_argument(
         "--request-timeout",
         type=_seconds,
@@ -45,6 +65,12 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
         metavar="SECONDS",
         help="timeout of each request, and of each connection (default: %(default)s)",
     )
+    parser.set_defaults(connection_source="", **({} if takes_document else {"file": None}))
+
+
+def add_secrets_flag(group: argparse._ActionsContainer) -> None:
+    """Add the flag for the Secrets that a document names."""
+    group.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
 
 
 def add_config_flags(group: argparse._ActionsContainer) -> None:
@@ -70,21 +96,31 @@ def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None
 
 
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
-    """The settings of a cluster, from the flags and the files that they name. Raises CommandFailed."""
+    """The settings of a cluster, from the flags and the other sources of a connection. Connection flags that were not
+    given are set to what the other sources have. Raises CommandFailed.
+    """
+    check_connection_flags(arguments)
+    if arguments.file:
+        from kafkafeatures.cli.cluster.document_settings import settings_in_document
+
+        settings = settings_in_document(arguments, security_of_flags(arguments))
+        arguments.connection_source = f"spec.cluster of {arguments.file[0]}"
+        is_default = arguments.request_timeout == DEFAULT_TIMEOUT
+        return settings if is_default else replace(settings, request_timeout=arguments.request_timeout)
+    fill_in(arguments)
     broker_security, controller_security, properties = _configs(arguments)
-    if not arguments.bootstrap_server and not arguments.bootstrap_controller:
+    if not names_address(arguments):
         arguments.bootstrap_server = properties.get("bootstrap.servers")
         arguments.bootstrap_controller = properties.get("bootstrap.controllers")
-    if not arguments.bootstrap_server and not arguments.bootstrap_controller:
-        raise CommandFailed(
-            "no cluster given; use --bootstrap-server or --bootstrap-controller, or bootstrap.servers in --config FILE",
-            Exit.USAGE,
-        )
+    if not names_address(arguments):
+        source = f"; {arguments.connection_source} names none" if arguments.connection_source else ""
+        raise CommandFailed(f"{NO_CLUSTER}{source}", Exit.USAGE)
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
     except ValueError as error:
-        raise CommandFailed(str(error), Exit.USAGE) from None
+        source = f" ({arguments.connection_source})" if arguments.connection_source else ""
+        raise CommandFailed(f"{error}{source}", Exit.USAGE) from None
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
     return ClusterSettings(
@@ -96,9 +132,13 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     )
 
 
-def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Security]:
-    """The security for brokers, and for controllers. Raises CommandFailed."""
-    return _configs(arguments)[:2]
+def security_of_flags(arguments: argparse.Namespace) -> tuple[Security, Security] | None:
+    """The security for brokers, and for controllers, in place of that of documents; None without `--config` and
+    `--controller-config`. Raises CommandFailed.
+    """
+    if Path("-") in arguments.file and Path("-") in (arguments.config, arguments.controller_config):
+        raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
+    return _configs(arguments)[:2] if arguments.config or arguments.controller_config else None
 
 
 def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping[str, str]]:
@@ -135,12 +175,20 @@ def _recorder() -> KafkaRequests | None:
 
 
 def flags_of(arguments: argparse.Namespace) -> str:
-    """The flags of this connection as text, for commands that users are shown to copy."""
+    """The flags of this connection as text, for commands that users are shown to copy. `settings_from_flags` comes
+    first: whatever the source of the connection is, the text has all of it.
+    """
     from kafkafeatures.core.engine.remedies import cluster_flags
 
-    flags = cluster_flags(
-        arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
-    )
+    if arguments.file:
+        words = ["-f", "FILE" if str(arguments.file[0]) == "-" else str(arguments.file[0])]
+        words += ["--secrets-dir", str(arguments.secrets_dir)] if arguments.secrets_dir else []
+        words += ["--config", str(arguments.config)] if arguments.config else []
+        flags = shlex.join(words)
+    else:
+        flags = cluster_flags(
+            arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
+        )
     more = []
     if arguments.controller_config not in (None, arguments.config):
         more += ["--controller-config", str(arguments.controller_config)]
@@ -150,26 +198,24 @@ def flags_of(arguments: argparse.Namespace) -> str:
 
 
 def failed(failure: Failure) -> CommandFailed:
-    """The error for a cluster that could not be read: exit code 4 if it refused our user, else 5."""
-    refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
-    code = Exit.BLOCKED if refused else Exit.UNREACHABLE
+    """The error for a cluster that could not be read, also if it refused our user."""
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
-    return CommandFailed(printable(str(failure)), code, what=message, where=address, remedy=remedy)
+    return CommandFailed(printable(str(failure)), Exit.UNREACHABLE, what=message, where=address, remedy=remedy)
 
 
-def on_cluster(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine, and return its result. Raises CommandFailed if no node of the cluster could be reached."""
+def on_cluster(work: Coroutine[Any, Any, T], *, code_of_interrupt: int = interrupts.EXIT_CODE) -> T:
+    """Run the coroutine as `on_loop` does. Raises CommandFailed if no node of the cluster could be reached."""
     from kafkafeatures.core.facts.observe import ClusterUnreachable
 
     try:
-        return on_loop(work)
+        return on_loop(work, code_of_interrupt=code_of_interrupt)
     except ClusterUnreachable as error:
         raise failed(error.failure) from None
 
 
-def on_loop(work: Coroutine[Any, Any, T]) -> T:
+def on_loop(work: Coroutine[Any, Any, T], *, code_of_interrupt: int = interrupts.EXIT_CODE) -> T:
     """Run the coroutine in an event loop, and return its result. Ctrl-C cancels it, and ends the process after its
-    cleanup.
+    cleanup with the exit code `code_of_interrupt`.
     """
     results: list[T] = []
 
@@ -183,7 +229,8 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
         try:
             runner.run(keep())
         except KeyboardInterrupt:
-            interrupts.leave()
+            interrupts.SENT_STEPS.tell()
+            interrupts.end(code_of_interrupt)
     return results[0]
 
 
@@ -201,15 +248,29 @@ async def look(
     brokers, the cluster is read a second time, with these settings. `zookeeper`: an earlier reading of the ensemble.
     `partitions`: read every partition, too. `settings_of_nodes`: names of settings to read of every node.
     """
+    async with cluster_of(settings) as cluster:
+        return await look_at(
+            cluster, settings_of_zookeeper_mode, zookeeper, partitions=partitions, settings_of_nodes=settings_of_nodes
+        )
+
+
+async def look_at(
+    cluster: Cluster,
+    settings_of_zookeeper_mode: frozenset[str] = frozenset(),
+    zookeeper: ZooKeeperReading | None = None,
+    *,
+    partitions: bool = False,
+    settings_of_nodes: frozenset[str] = frozenset(),
+) -> Observation:
+    """`look` at a cluster that is open already."""
     from kafkafeatures.core.facts.observe import observe
 
     znodes = NOT_ASKED if zookeeper is None else zookeeper
-    async with cluster_of(settings) as cluster:
-        observation = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
-        if not settings_of_zookeeper_mode or not observation.in_zookeeper_mode:
-            return observation
-        names = settings_of_nodes | settings_of_zookeeper_mode
-        return observe(*await cluster.read(partitions=partitions, settings=names), zookeeper=znodes)
+    observation = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
+    if not settings_of_zookeeper_mode or not observation.in_zookeeper_mode:
+        return observation
+    names = settings_of_nodes | settings_of_zookeeper_mode
+    return observe(*await cluster.read(partitions=partitions, settings=names), zookeeper=znodes)
 
 
 def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
@@ -226,10 +287,10 @@ def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
             _check(security, source)
         return security, properties
     except ConfigInvalid as error:
-        raise CommandFailed(str(error), Exit.BLOCKED) from None
+        raise CommandFailed(str(error), Exit.USAGE) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise CommandFailed(f"{source}: {reason}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{source}: {reason}", Exit.USAGE) from None
 
 
 def _check(security: Security, location: str) -> None:
@@ -239,7 +300,7 @@ def _check(security: Security, location: str) -> None:
     try:
         security.check()
     except TlsFailed as error:
-        raise CommandFailed(f"{location}: {error}; {error.remedy}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{location}: {error}; {error.remedy}", Exit.USAGE) from None
 
 
 def _seconds(text: str) -> float:

@@ -10,6 +10,7 @@ CLUSTER_ACTION, and a network route to the controllers, for the metadata log, wi
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -19,20 +20,25 @@ from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster.connect import (
     add_connection_flags,
     add_zookeeper_flags,
+    cluster_of,
     flags_of,
     look,
+    look_at,
     on_cluster,
     settings_from_flags,
 )
+from kafkafeatures.cli.cluster.connection_sources import names_cluster
 from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, print_document, tell
+from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, clean_stdout, console, print_document, tell
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.environment import SYSTEM
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kafkafeatures.core.facts.observation import Observation
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
 _TITLE = "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"
@@ -45,7 +51,7 @@ largest ones.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `describe`."""
-    add_connection_flags(parser)
+    add_connection_flags(parser, takes_document=True)
     add_output_flag(parser, is_drawn=True)
     parser.add_argument(
         "--from", dest="files", type=Path, metavar="PATH",
@@ -63,34 +69,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "also which are finalized",
     )  # fmt: skip
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="on a terminal: draw it again after each change, until Ctrl-C"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the cluster once, and print the result."""
     if arguments.zookeeper_config is not None and arguments.zookeeper is None:
         raise CommandFailed("--zookeeper-config says how to speak to --zookeeper; give that as well", Exit.USAGE)
+    if arguments.watch:
+        return _watch(arguments)
     if arguments.explain_levels:
         return _describe_levels(arguments)
     if arguments.files is not None:
         return _describe_files(arguments)
+    if arguments.zookeeper is not None and not names_cluster(arguments):
+        return _describe_zookeeper(arguments, _read_zookeeper(arguments))
+    settings = settings_from_flags(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
     znodes = None if arguments.zookeeper is None else _read_zookeeper(arguments)
-    if znodes is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
-        return _describe_zookeeper(arguments, znodes)
-    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
-    api_names = None
-    if arguments.apis:
-        from kafkafeatures.kafka.base.api_names import API_NAMES
-
-        api_names = dict(API_NAMES)
+    observation = on_cluster(look(settings, frozenset({IBP}), znodes))
     if arguments.output in DRAWN:
-        from kafkafeatures.cli.cluster import matrix
 
         def draw(on: Console) -> None:
-            if api_names is None:
-                matrix.draw(on, observation, flags=flags_of(arguments))
-            else:
-                matrix.draw_apis(on, observation, api_names)
+            _draw(arguments, on, observation)
             if znodes is not None:
                 from kafkafeatures.cli.cluster import ensemble
 
@@ -100,20 +103,54 @@ def run(arguments: argparse.Namespace) -> int:
         def page() -> str:
             from kafkafeatures.cli.cluster.page import cluster_page
 
-            return cluster_page(observation, flags_of(arguments), api_names)
+            return cluster_page(observation, flags_of(arguments), _api_names() if arguments.apis else None)
 
         # What ZooKeeper holds has no page of its own: it is drawn as on a terminal.
         show(arguments.output, draw, _TITLE, page if znodes is None else None)
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 
-        document = cluster_document(observation, api_names=api_names)
+        document = cluster_document(observation, api_names=_api_names() if arguments.apis else None)
         if znodes is not None:
             from kafkafeatures.core.report.zookeeper_document import zookeeper_document
 
             document["zooKeeper"] = zookeeper_document(znodes, observation)
         print_document(document, arguments.output)
     return Exit.DONE if znodes is None or not znodes.failures else Exit.FAILED
+
+
+def _draw(arguments: argparse.Namespace, on: Console, observation: Observation) -> None:
+    from kafkafeatures.cli.cluster import matrix
+
+    if arguments.apis:
+        matrix.draw_apis(on, observation, _api_names())
+    else:
+        matrix.draw(on, observation, flags=flags_of(arguments))
+
+
+def _api_names() -> dict[int, str]:
+    from kafkafeatures.kafka.base.api_names import API_NAMES
+
+    return dict(API_NAMES)
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    """Draw the cluster again after each change. Ctrl-C ends the process with exit code 0."""
+    other_flags = (arguments.files, arguments.zookeeper, arguments.explain_levels, arguments.output != "table")
+    if any(other_flags) or not sys.stdout.isatty():
+        text = "--watch draws a cluster on a terminal; it takes no --from, --zookeeper, --explain-levels and -o"
+        raise CommandFailed(text, Exit.USAGE)
+    from kafkafeatures.cli.cluster.watch import watch
+
+    settings = settings_from_flags(arguments)
+
+    async def work() -> None:
+        async with cluster_of(settings) as cluster:
+            read, draw = partial(look_at, cluster, frozenset({IBP})), partial(_draw, arguments)
+            await watch(read, draw, console, clean_stdout(), SYSTEM)
+
+    on_cluster(work(), code_of_interrupt=Exit.DONE)
+    return Exit.DONE
 
 
 def _read_zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
@@ -144,7 +181,7 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
     from kafkafeatures.core.report.levels_document import levels_document
 
     finalized = None
-    if arguments.bootstrap_server or arguments.bootstrap_controller:
+    if names_cluster(arguments):
         observation = on_cluster(look(settings_from_flags(arguments)))
         finalized = observation.known_levels if isinstance(observation.finalized, Known) else None
     levels = levels_document(finalized)
@@ -160,8 +197,9 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
 
 def _describe_files(arguments: argparse.Namespace) -> int:
     """Print the state by a metadata log on disk. Exit code 1 if records are missing, so that it may be wrong."""
-    if arguments.bootstrap_server or arguments.bootstrap_controller:
-        raise CommandFailed("--from reads files instead of a cluster; give it without --bootstrap-*", Exit.USAGE)
+    if names_cluster(arguments):
+        text = "--from reads files instead of a cluster; give it without --bootstrap-*, -f and --profile"
+        raise CommandFailed(text, Exit.USAGE)
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster: a metadata log does not hold the APIs of its nodes", Exit.USAGE)
     from datetime import UTC, datetime

@@ -19,6 +19,7 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.levels.unregistration import broker_objection, controller_objection
 from kafkafeatures.core.words import counted
+from kafkafeatures.interrupts import SENT_STEPS
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.requests.unregister import HostedTopics
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"a controller that {_GONE[Role.CONTROLLER]}; needs metadata.version 33 (Kafka 4.4)",
     )
     parser.add_argument("--yes", action="store_true", help="skip confirmation (for scripts)")
-    add_connection_flags(parser)
+    add_connection_flags(parser, takes_document=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,6 +68,7 @@ async def _read_node(settings: ClusterSettings, role: Role, node_id: int) -> Nod
 async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> None:
     async with cluster_of(settings) as cluster:
         await _checked(cluster, role, node_id)  # again: the question may have been open for hours
+        SENT_STEPS.note(f"unregister {role.value.lower()} {node_id}")
         failure = await cluster.unregister(role, node_id)
         if failure is not None:
             raise failed(failure)
@@ -84,7 +86,7 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
         raise CommandFailed(reason, Exit.BLOCKED)
     node = next((node for node in observation.nodes if node.id == node_id and role in node.roles), None)
     if node is None:
-        raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.BLOCKED)
+        raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.USAGE)
     if role is Role.BROKER:
         await _check_hosts_nothing(cluster, node)
     return node

@@ -43,12 +43,12 @@ def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
         if tls is not None:
             contexts.context(tls)  # raises TlsFailed for certificates and keys that cannot be used
     except ConfigInvalid as error:
-        raise CommandFailed(str(error), Exit.BLOCKED) from None
+        raise CommandFailed(str(error), Exit.USAGE) from None
     except TlsFailed as error:
-        raise CommandFailed(f"{source}: {error}; {error.remedy}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{source}: {error}; {error.remedy}", Exit.USAGE) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise CommandFailed(f"{source}: {reason}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{source}: {reason}", Exit.USAGE) from None
     return tls, digest
 
 

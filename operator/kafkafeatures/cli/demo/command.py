@@ -134,7 +134,7 @@ def _upgrade(stage: Demonstration, simulator: Simulator) -> None:
     _remove_blockers(stage, simulator)
     tell("Now the levels can be raised; each is read back from every node.")
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
-    stage.run(("upgrade", *flags, "--yes"), code=Exit.DONE, shows=raised, into="status.yaml")
+    stage.run(("upgrade", *flags, "--yes"), code=Exit.DONE, shows=raised)
     _check_finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
 
@@ -169,7 +169,7 @@ def _cure(stage: Demonstration, simulator: Simulator) -> None:
     tell("The plan has no blockers now. A step that is not safe to undo is marked; naming a level exactly approves it.")
     stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "downgrade may lose metadata"))
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
-    stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised, into="status.yaml")
+    stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised)
     _check_finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
 
@@ -185,19 +185,19 @@ def _back(stage: Demonstration, simulator: Simulator) -> None:
     apply = ("apply", "-f", "levels.yaml")
     tell("The document is reverted in Git. A finalized level is never downgraded by accident.")
     stage.write("levels.yaml", lowered)
-    stage.run(apply, code=Exit.BLOCKED, shows=("is a downgrade", _CONSENT), into="status.yaml")
+    stage.run(apply, code=Exit.BLOCKED, shows=("is a downgrade", _CONSENT))
 
     tell("If the downgrade is intended, the document needs a consent for exactly this change:")
     stage.show(consent)
     stage.write("levels.yaml", lowered + consent)
-    stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"), into="status.yaml")
+    stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"))
     _check_finalized(stage, servers, {"share.version": 0})
 
     tell("Raised again. The consent is still in Git, but a consent can be used once: a second revert is refused.")
     stage.write("levels.yaml", raised + consent)
-    stage.run(apply, code=Exit.DONE, shows=("share.version 0 -> 1", "InSync"), into="status.yaml")
+    stage.run(apply, code=Exit.DONE, shows=("share.version 0 -> 1", "InSync"))
     stage.write("levels.yaml", lowered + consent)
-    stage.run(apply, code=Exit.BLOCKED, shows=("was already used",), into="status.yaml")
+    stage.run(apply, code=Exit.BLOCKED, shows=("was already used",))
     stage.write("levels.yaml", raised)
     _check_finalized(stage, servers, {"share.version": 1})
 
@@ -208,11 +208,11 @@ def _drift(stage: Demonstration, simulator: Simulator) -> None:
     stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
     apply = ("apply", "-f", "levels.yaml")
     tell("Everything is in sync.")
-    stage.run(apply, code=Exit.DONE, shows=("InSync",), into="status.yaml")
+    stage.run(apply, code=Exit.DONE, shows=("InSync",))
     tell("share.version is downgraded with kafka-features.sh. (Here: a command to the simulator.)")
     simulator.do("set share.version 0")
     tell("The drift is reported. Nothing is changed back unless the document says drift.onDrift: Correct.")
-    stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "from 1 to 0"), into="status.yaml")
+    stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "from 1 to 0"))
     _check_finalized(stage, _first_broker(simulator), {"share.version": 0})
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kafkafeatures.cli.cluster.connection_sources import CONFIG_VARIABLE, SERVER_VARIABLE
 from kafkafeatures.cli.demo.text import not_the_story, show, width
 from kafkafeatures.cli.shell.exit_codes import Exit
 
@@ -32,23 +33,16 @@ class Demonstration(Struct, frozen=True):
 
     folder: Path
 
-    def run(self, words: Sequence[str], *, code: Exit, shows: Sequence[str], into: str | None = None) -> None:
-        """Show a command and its output. Raises CommandFailed unless it ends with `code` and shows these words.
-
-        `into`: a file for the standard output, as a shell would redirect it.
-        """
-        show(f"$ kafkafeatures {' '.join(words)}{f' > {into}' if into else ''}")
-        done = self._execute(words, subprocess.PIPE if into else subprocess.STDOUT)
-        output = done.stdout
-        if into:
-            self.write(into, done.stdout)
-            output = done.stderr
-        show(output)
+    def run(self, words: Sequence[str], *, code: Exit, shows: Sequence[str]) -> None:
+        """Show a command and its output. Raises CommandFailed unless it ends with `code` and shows these words."""
+        show(f"$ kafkafeatures {' '.join(words)}")
+        done = self._execute(words, subprocess.STDOUT)
+        show(done.stdout)
         show(f"(exit code {done.returncode})\n")
         if done.returncode != code:
             raise not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
         # as people read it: without colours and line breaks
-        words_shown = " ".join(_COLOURS.sub("", output).split())
+        words_shown = " ".join(_COLOURS.sub("", done.stdout).split())
         if missing := [word for word in shows if word not in words_shown]:
             raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
@@ -87,9 +81,9 @@ class Demonstration(Struct, frozen=True):
 
 def environment() -> dict[str, str]:
     """The environment for commands: that of this process, with this installation to import from, with the width of the
-    terminal, and with colours if stdout is a terminal.
+    terminal, with colours if stdout is a terminal, and without the user's own cluster.
     """
-    variables = dict(os.environ)
+    variables = {name: value for name, value in os.environ.items() if name not in (SERVER_VARIABLE, CONFIG_VARIABLE)}
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), variables.get("PYTHONPATH"))))
     variables["COLUMNS"] = str(width())
     if sys.stdout.isatty() and not variables.get("NO_COLOR"):

@@ -1,9 +1,9 @@
 """`kafkafeatures apply -f FILE`: reconciles without Kubernetes, repeatedly, until the cluster matches the document or
 cannot continue.
 
-At the end it prints the document with its status to stdout, or on a terminal a summary. Progress goes to stderr, one
-line for each change. The same checks as in the operator come first: if anything blocks, nothing is sent, and every
-blocker is named.
+At the end it prints a summary on a terminal, or with `-o` the document with its status; otherwise it prints nothing to
+stdout. Progress goes to stderr, one line for each change. The same checks as in the operator come first: if anything
+blocks, nothing is sent, and every blocker is named.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Json
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop
+from kafkafeatures.cli.cluster.document_settings import document_errors
 from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
     add_document_flags,
     connection_settings_of,
-    document_errors,
     documents_of,
     how_to_approve,
 )
@@ -44,6 +44,7 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.core.words import format_span
 from kafkafeatures.environment import SYSTEM
+from kafkafeatures.interrupts import SENT_STEPS
 from kafkafeatures.reconcile.act import Reconciliation, execute, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
@@ -89,7 +90,7 @@ def add_apply_flags(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         choices=FORMATS[1:],
-        help="format of the status document (default: yaml; on a terminal, a summary line instead)",
+        help="print the document with its status (default: a summary on a terminal, else nothing)",
     )
 
 
@@ -104,21 +105,14 @@ def apply_all(arguments: argparse.Namespace, documents: Sequence[Document]) -> i
         from kafkafeatures.cli.document.plan import plan_of
 
         return each(arguments, documents, plan_of, arguments.output or "table")
-    return each(arguments, documents, _apply, "" if _ends_in_words(arguments) else arguments.output or "yaml")
-
-
-def _ends_in_words(arguments: argparse.Namespace) -> bool:
-    """True if the command ends with a summary for people, and no status document."""
-    return arguments.output is None and sys.stdout.isatty()
+    return each(arguments, documents, _apply, arguments.output or "")
 
 
 def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
-    """Carry out one document. Returns the exit code, and the document with its status, or None if that is not printed:
-    on a terminal, where lines for people end the command.
-    """
+    """Carry out one document. Returns the exit code, and the document with its status; None without `-o`."""
     resource = document.resource
     with ExitStack() as stack:
-        with document_errors(document.file):
+        with document_errors(document.file, Exit.BLOCKED):
             connection = connection_settings_of(arguments, document)
             driver = driver_in(resource.spec)
             if driver.reads_pods:
@@ -158,20 +152,20 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     ending = f"{document}: {last.status.reason(Condition.READY)}{': blocked' if code is Exit.BLOCKED else ''}"
     if is_refused and not progress.has_sent:
         ending += "; nothing was changed"
-    if _ends_in_words(arguments):
+    if arguments.output is None and sys.stdout.isatty():
         if progress.summary:
             print(progress.summary)
         print(f"{ending}; status kept in {state}" if state else ending)
-        return code, None
-    if is_refused:
+    elif is_refused:
         tell(ending)
-    return code, {
+    result = {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": resource.metadata.name, "namespace": resource.metadata.namespace},
         "spec": resource.raw_spec,
         "status": last.status.as_json(),
     }
+    return code, result if arguments.output else None
 
 
 async def _until_settled(
@@ -261,8 +255,9 @@ class _Progress:
             self._live.begin(evaluation)
 
     def sent(self, effect: EffectRecord) -> None:
-        """Called when a step was sent."""
+        """Called right before a step is sent."""
         self.has_sent = True
+        SENT_STEPS.note(str(effect.step))
         if self._live is not None:
             self._live.sent(effect)
 

@@ -33,7 +33,7 @@ CODES = {CheckVerdict.READY: Exit.DONE, CheckVerdict.BLOCKED: Exit.BLOCKED, Chec
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `check`."""
-    add_connection_flags(parser)
+    add_connection_flags(parser, takes_document=True)
     parser.add_argument(
         "--release",
         "--release-version",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +17,14 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.api.values import replace
-from kafkafeatures.cli.cluster.connect import add_config_flags, security_from_flags
-from kafkafeatures.cli.document.reader import STDIN, read_file
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.cluster.connect import add_config_flags, add_secrets_flag, security_of_flags
+from kafkafeatures.cli.cluster.document_reader import STDIN, read_file
+from kafkafeatures.cli.cluster.document_settings import (
+    document_errors,
+    settings_with_flags,
+    shown_file,
+)
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, worst
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.gates import Owner
@@ -30,10 +33,10 @@ from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.settings import ClusterSettings, Security
+from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of, ensemble_of, secrets_in, settings_of
-from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable, is_state_of
+from kafkafeatures.reconcile.credentials import bootstrap_of, ensemble_of, secrets_in, settings_of
+from kafkafeatures.reconcile.file_store import FileStore, is_state_of
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -65,7 +68,7 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         metavar="ID@EPOCH",
         help="accept a metadata log that was restored from a backup: records that were read before are missing",
     )
-    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
+    add_secrets_flag(parser)
     add_config_flags(parser.add_argument_group("cluster, instead of what the document says"))
 
 
@@ -133,22 +136,23 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     documents: list[Document] = []
     problems: list[CommandFailed] = []
     owners: dict[str, str] = {}
-    security = None
-    if arguments.config or arguments.controller_config:
-        if STDIN in arguments.file and STDIN in (arguments.config, arguments.controller_config):
-            raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
-        security = security_from_flags(arguments)
+    security = security_of_flags(arguments)
     for file, is_in_folder in _files(arguments.file):
         try:
             with document_errors(file):
                 resources, other_names = read_file(file)
-                for resource in resources:  # both raise InvalidDocument for mistakes that the schema does not show
+                for resource in resources:  # raises InvalidDocument for mistakes that the schema does not show
                     bootstrap_of(resource.spec.cluster)
+            with document_errors(file, Exit.BLOCKED):
+                for resource in resources:
                     wanted_of(resource)
                 found = [
-                    Document(file, resource, len(resources) == 1, owners, _settings(resource, security))
+                    Document(
+                        file, resource, len(resources) == 1, owners,
+                        None if security is None else settings_with_flags(resource, security, None),
+                    )
                     for resource in resources
-                ]
+                ]  # fmt: skip
         except CommandFailed as failed:
             problems.append(failed)
             continue
@@ -163,7 +167,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        raise CommandFailed("\n".join(map(str, problems)), Exit.BLOCKED)
+        raise CommandFailed("\n".join(map(str, problems)), worst(problem.code for problem in problems))
     if len(documents) > 1 and arguments.state is not None:
         text = f"--state is the state file of one document, and there are {len(documents)}; each has its own without it"
         raise CommandFailed(text, Exit.USAGE)
@@ -172,15 +176,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
 
 def _refused(subject: str, *files: Path) -> CommandFailed:
     names = ", ".join(map(shown_file, files))
-    return CommandFailed(printable(f"{names}: {subject}"), Exit.BLOCKED, what=subject, where=names)
-
-
-def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | None) -> ClusterSettings | None:
-    """Connection settings with the security of the flags in place of the document's; None without such flags."""
-    if security is None:
-        return None
-    addresses = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
-    return replace(settings_of(addresses, secrets_in(None)), brokers=security[0], controllers=security[1])
+    return CommandFailed(printable(f"{names}: {subject}"), Exit.USAGE, what=subject, where=names)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
@@ -259,11 +255,6 @@ def is_stream(file: Path) -> bool:
     return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 
 
-def shown_file(file: Path) -> str:
-    """Name of a file in messages."""
-    return "stdin" if file == STDIN else str(file)
-
-
 def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash: str) -> str:
     """The command line that approves a plan of this document, to be copied; or, if the document approves another plan
     by its hash, which `--approve` does not replace, a text that tells to change that.
@@ -281,21 +272,6 @@ def flags_given(arguments: argparse.Namespace, names: Iterable[str]) -> tuple[st
     """Flags of these names that have a value, as words of a command line."""
     flag_values = ((f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in names)
     return tuple(chain.from_iterable((flag, str(value)) for flag, value in flag_values if value))
-
-
-@contextmanager
-def document_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a document, its state file or its secrets into CommandFailed."""
-    try:
-        yield
-    except InvalidDocument as error:
-        text = "\n".join(printable(f"{shown_file(path)}: {problem}") for problem in error.problems)
-        raise CommandFailed(text, Exit.BLOCKED, what="; ".join(error.problems), where=shown_file(path)) from None
-    except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
-        raise CommandFailed(str(error), Exit.BLOCKED, where=shown_file(path)) from None
-    except OSError as error:
-        name = error.filename if isinstance(error.filename, str) else "stdin"
-        raise CommandFailed(f"{name}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=name) from None
 
 
 class ConnectionSettings(NamedTuple):

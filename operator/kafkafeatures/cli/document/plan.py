@@ -15,13 +15,13 @@ from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_cluster
+from kafkafeatures.cli.cluster.document_settings import document_errors
 from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
     add_document_flags,
     connection_settings_of,
-    document_errors,
     documents_of,
     how_to_approve,
 )
@@ -107,7 +107,7 @@ def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
 def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
     """Make the plan of one document. Prints it, or returns it as a document for `-o yaml` and `-o json`."""
     latest = getattr(arguments, "latest", False)
-    with document_errors(document.file):
+    with document_errors(document.file, Exit.BLOCKED):
         connection = connection_settings_of(arguments, document)
         store = document.store(arguments)
         resource = store.peek()

@@ -8,8 +8,9 @@ import argparse
 from collections.abc import Callable, Sequence
 
 from kafkafeatures.api.records import Json
-from kafkafeatures.cli.document.documents import Document, shown_file
-from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
+from kafkafeatures.cli.cluster.document_settings import shown_file
+from kafkafeatures.cli.document.documents import Document
+from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit, worst
 from kafkafeatures.cli.shell.output import console, print_document, tell, tell_failed
 
 
@@ -43,11 +44,11 @@ def each(
         results += [] if result is None else [result]
     if form == "json":  # only now: all results are one JSON document
         print_document({"apiVersion": "v1", "kind": "List", "items": results}, form)
-    worst = max(codes.values(), key=SEVERITY.index)
-    if worst is not Exit.DONE:
+    code = worst(codes.values())
+    if code is not Exit.DONE:
         by_code = sorted(codes.items(), key=lambda item: -SEVERITY.index(item[1]))
         tell("; ".join(f"{name}: {code.name.lower()} ({code})" for name, code in by_code))
-    return worst
+    return code
 
 
 def _head(text: str, *, errors: bool, first: bool) -> None:

@@ -298,12 +298,12 @@ class Kube:
                 return self._failed(Denied, f"not authorized: {reason}", f"grant the verb {needed} with a role")
             case 404 if name and details.get("name") == name:
                 text = f"{KIND if noun == _OURS else noun[0]} {full_name} not found at {self.server}"
-                return self._failed(NotFound, text, f"list them with kubectl get {noun[0]} -A")
+                return self._failed(NotFound, text, f"list them with kubectl get {noun[0]} -A", Exit.USAGE)
             case 404:  # the answer names no object, so the path itself is unknown
                 text = f"{self.server} does not serve {plural}"
                 return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")
             case 409:
-                return self._failed(Changed, f"{full_name} was changed by another client in the meantime", "try again")
+                return self._failed(Changed, f"{full_name} was changed by another client", "try again", Exit.BLOCKED)
             case _ if code == 429 or code >= 500:
                 return self._away(f"it answers {code}: {message}")
             case _:
@@ -315,21 +315,20 @@ class Kube:
         root = _root(error)
         if isinstance(root, ssl.SSLCertVerificationError):  # waiting does not help
             text = f"the certificate of {self.server} is not trusted: {root.verify_message or root.reason}"
-            remedy = "check server and certificate-authority of the cluster in the kubeconfig"
-            return self._failed(CommandFailed, text, remedy, Exit.UNREACHABLE)
+            return self._failed(CommandFailed, text, "check server and certificate-authority in the kubeconfig")
         if isinstance(error, Timeout):
             return self._away(f"no answer in {self.patience:.3g} s")
         return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
 
     def _away(self, reason: str) -> CommandFailed:
         text = f"the API server {self.server} cannot be reached: {reason}"
-        return self._failed(Away, text, "check the context and the network", Exit.UNREACHABLE)
+        return self._failed(Away, text, "check the context and the network")
 
     def _broken(self, reason: str) -> CommandFailed:
-        return self._failed(CommandFailed, f"context {self._context!r}: {reason}", "correct it with kubectl config")
+        return self._failed(CommandFailed, f"context {self._context!r}: {reason}", "correct the kubeconfig", Exit.USAGE)
 
-    def _failed(self, kind: type[CommandFailed], message: str, remedy: str, code: Exit = Exit.BLOCKED) -> CommandFailed:
-        return kind(f"{message}; {remedy}", code, what=message, where=self.server, remedy=remedy)
+    def _failed(self, kind: type[CommandFailed], text: str, cure: str, code: Exit = Exit.UNREACHABLE) -> CommandFailed:
+        return kind(f"{text}; {cure}", code, what=text, where=self.server, remedy=cure)
 
     def _keys_in_files(self, content: dict[str, Any]) -> None:
         """Write keys that are embedded in the kubeconfig into a private folder: pykube would leave them in /tmp,

@@ -182,4 +182,4 @@ def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _refused(text: str) -> CommandFailed:
-    return CommandFailed(text, Exit.BLOCKED)
+    return CommandFailed(text, Exit.USAGE)

@@ -48,7 +48,7 @@ class Login:
         note(f"> {request.method} {request.url}")
         token = self._token()
         if token and not request.url.startswith("https:"):
-            raise _refused(f"{self._cluster['server']} is not https; a token is not sent there")
+            raise _refused(f"{self._cluster['server']} is not https; a token is not sent there", Exit.USAGE)
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
         if self._user.get("as"):
@@ -78,10 +78,11 @@ class Login:
             try:
                 return Path(user["tokenFile"]).read_text().strip()
             except OSError as error:
-                raise _refused(f"the token file {user['tokenFile']}: {error.strerror}") from None
+                raise _refused(f"the token file {user['tokenFile']}: {error.strerror}", Exit.USAGE) from None
             except UnicodeDecodeError:  # its text would quote the token
                 raise _refused(
-                    f"the token file {user['tokenFile']} is not text in UTF-8; log in again, or name another tokenFile"
+                    f"the token file {user['tokenFile']} is not text in UTF-8; log in again, or name another tokenFile",
+                    Exit.USAGE,
                 ) from None
         if user.get("token") or "exec" not in user:
             return str(user.get("token") or "")
@@ -145,11 +146,12 @@ def _environment(plugin: Mapping[str, Any]) -> dict[str, str]:
             label = f"{name!r}" if isinstance(name, str) and name else f"number {number}"
             raise _refused(
                 f"the login plugin {plugin['command']}: env entry {label} needs a name and a value that are texts; "
-                "set both in the kubeconfig"
+                "set both in the kubeconfig",
+                Exit.USAGE,
             )
         environment[name] = value
     return environment
 
 
-def _refused(text: str) -> CommandFailed:
-    return CommandFailed(text, Exit.BLOCKED)
+def _refused(text: str, code: Exit = Exit.UNREACHABLE) -> CommandFailed:
+    return CommandFailed(text, code)

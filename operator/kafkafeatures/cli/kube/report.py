@@ -80,14 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
         with path.open("w", encoding="utf-8") as file:
             write(file)
     except OSError as error:
-        raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.BLOCKED) from None
+        raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.USAGE) from None
     tell(f"wrote {path}")
     return Exit.DONE
 
 
 def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
     """Settings of the cluster; None without connection flags. Raises CommandFailed for such flags without a page."""
-    flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config")
+    flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config", "profile")
     used_flags = [name for name in flags if getattr(arguments, name)]
     if used_flags and not arguments.html:
         raise CommandFailed(

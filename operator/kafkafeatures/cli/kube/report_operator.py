@@ -64,7 +64,7 @@ _POD_FIELDS = ("phase", "startTime", "conditions", "containerStatuses")
 def _existing(document: dict[str, Any] | None) -> dict[str, Any]:
     """The object. Raises CommandFailed for None, so that the report says that it does not exist."""
     if document is None:
-        raise CommandFailed("it does not exist", Exit.BLOCKED)
+        raise CommandFailed("it does not exist", Exit.USAGE)
     return document
 
 

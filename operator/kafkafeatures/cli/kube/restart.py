@@ -71,7 +71,7 @@ def _restart_all(kube: Kube, resource: KubeResource, names: tuple[str, ...]) -> 
 def _restart_one(kube: Kube, resource: KubeResource, driver: Driver, names: tuple[str, ...], name: str) -> None:
     pod = kube.pod(kube.namespace, name)
     if pod is None:
-        raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.BLOCKED)
+        raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.USAGE)
     owners = pod["metadata"].get("ownerReferences") or ()
     owner = next((owner for owner in owners if owner["kind"] == driver.kind and owner["name"] in names), None)
     pod_set = _stateful_set(kube, resource, owner["name"]) if owner is not None and driver.restarts_outdated else None
@@ -122,7 +122,7 @@ def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
         )
     names = resource.stateful_sets_of(roles)
     if not names:
-        raise CommandFailed(f"{resource} names no StatefulSet under {roles[0]}; leave out --only", Exit.BLOCKED)
+        raise CommandFailed(f"{resource} names no StatefulSet under {roles[0]}; leave out --only", Exit.USAGE)
     return names
 
 

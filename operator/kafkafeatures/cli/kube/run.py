@@ -135,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         asyncio.run(app.run(settings, environment=SYSTEM))
     except NoAccount as error:
-        raise CommandFailed(str(error), Exit.BLOCKED) from None
+        raise CommandFailed(str(error), Exit.USAGE) from None
     except OSError as error:
         raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.FAILED) from None
     return Exit.DONE

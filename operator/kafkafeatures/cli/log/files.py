@@ -200,4 +200,4 @@ def _without_waiting(name: str, flags: int) -> int:
 
 def refused(path: Path, reason: str | None) -> CommandFailed:
     """The error for a path that cannot be read."""
-    return CommandFailed(f"{printable(str(path))}: {reason}", Exit.BLOCKED)
+    return CommandFailed(f"{printable(str(path))}: {reason}", Exit.USAGE)

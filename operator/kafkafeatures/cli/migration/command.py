@@ -11,7 +11,7 @@ import argparse
 import importlib
 from pathlib import Path
 
-from kafkafeatures.cli.cluster.connect import add_connection_flags, add_zookeeper_flags
+from kafkafeatures.cli.cluster.connect import add_connection_flags, add_secrets_flag, add_zookeeper_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag
 from kafkafeatures.core.migration.edges import TARGETS
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-f", "--file", type=Path, action="append", metavar="FILE",
         help="KafkaFeatures document (YAML) that names the cluster and its ensemble; - is stdin",
     )  # fmt: skip
-    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
+    add_secrets_flag(parser)
     add_connection_flags(parser, "cluster, without a document")
     add_zookeeper_flags(parser, "the ensemble of the cluster, as the brokers' zookeeper.connect names it")
     parser.add_argument(

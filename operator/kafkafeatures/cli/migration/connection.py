@@ -10,7 +10,8 @@ from typing import NamedTuple
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.cli.cluster import ensemble as ensembles
 from kafkafeatures.cli.cluster.connect import settings_from_flags
-from kafkafeatures.cli.document.documents import document_errors, documents_of
+from kafkafeatures.cli.cluster.document_settings import document_errors
+from kafkafeatures.cli.document.documents import documents_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import ensemble_of, secrets_in, settings_of
@@ -40,7 +41,7 @@ def _in_document(arguments: argparse.Namespace) -> MigrationConnection:
     """The settings in the document of `-f`. Raises CommandFailed for flags that contradict it."""
     cluster_flags = [
         f"--{name.replace('_', '-')}"
-        for name in ("zookeeper", "zookeeper_config", "bootstrap_server", "bootstrap_controller")
+        for name in ("zookeeper", "zookeeper_config", "bootstrap_server", "bootstrap_controller", "profile")
         if getattr(arguments, name)
     ]
     if cluster_flags:

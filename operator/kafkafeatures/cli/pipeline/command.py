@@ -57,8 +57,8 @@ def maintain(arguments: argparse.Namespace, config: Config) -> int:
 
 
 def remove(arguments: argparse.Namespace, config: Config) -> int:
-    """Remove the rows of a cluster whose logs are gone. Exit code 0: done, 4: an input has logs of it, or cannot be
-    listed, 5: the tables have no such cluster.
+    """Remove the rows of a cluster whose logs are gone. Exit code 0: done, 4: an input has logs of it, 5: an
+    input cannot be listed, or the tables have no such cluster.
     """
     from featurelog.delta import Output
     from featurelog.layout import Root
@@ -131,9 +131,11 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.action != "run":
             return _ACTIONS[arguments.action](arguments, config)
         summary, engine, output = _run(config)
-    except (ConfigError, InputsError, OutputError, JavaError) as error:
-        raise CommandFailed(str(error), Exit.BLOCKED) from None
-    except (DamagedInputError, EngineError) as error:
+    except ConfigError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
+    except (InputsError, OutputError) as error:
+        raise CommandFailed(str(error), Exit.UNREACHABLE) from None
+    except (DamagedInputError, EngineError, JavaError) as error:
         raise CommandFailed(str(error), Exit.FAILED) from None
     document = _document(config, summary, engine, time.monotonic() - began)
     if config.metrics is not None:
@@ -188,7 +190,7 @@ def _client_settings(clients: Clients, at_ms: int) -> ClientSettings:
     for release in clients.releases:
         if targets.of(release) is None:
             text = f"clients.releases: unknown release {release}; expected one of {', '.join(targets.releases)}"
-            raise CommandFailed(text, Exit.BLOCKED)
+            raise CommandFailed(text, Exit.USAGE)
     judging = ClientJudging(clients.releases, targets, clients.window_ms, clients.owners)
     return ClientSettings(clients.inputs, judging, at_ms)
 
@@ -210,7 +212,7 @@ def _on_spark(config: Config, stack: ExitStack) -> Engine:
 
 def missing(error: ModuleNotFoundError, extras: str, alternative: str = "") -> CommandFailed:
     """The error that names what is not installed and how to install it. `alternative`: text that follows."""
-    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{alternative}", Exit.BLOCKED)
+    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{alternative}", Exit.FAILED)
 
 
 def _progress() -> Callable[[int, int], None]:

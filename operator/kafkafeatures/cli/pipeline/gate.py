@@ -94,7 +94,7 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
         (folder / FLEET_PAGE).write_text(fleet_page(document, clusters), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(
-            f"{error.filename or folder}: {error.strerror}; choose another folder", Exit.BLOCKED
+            f"{error.filename or folder}: {error.strerror}; choose another folder", Exit.USAGE
         ) from None
     tell(f"wrote {folder / FLEET_PAGE} and {counted(len(clusters), 'page')} of clusters beside it")
     return Exit.DONE

@@ -1,5 +1,6 @@
 """Exit codes of the command line, and the exception that ends a command. Used by every command."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from kafkafeatures import interrupts
@@ -11,14 +12,32 @@ class Exit(IntEnum):
     """Codes that a script can rely on."""
 
     DONE = 0
-    FAILED = 1  # internal error, or files that are damaged or incomplete
-    CHANGES = 2  # only with --detailed-exitcode: the plan has changes
-    APPROVAL = 3  # a plan waits for approval
-    BLOCKED = 4  # or refused; also a document that is not valid
-    UNREACHABLE = 5  # timed out, could not be reached, or does not speak Kafka
-    STALLED = 6  # a resource on Kubernetes needs a person
-    USAGE = 64  # wrong command line; EX_USAGE of sysexits.h
+    FAILED = 1
+    CHANGES = 2
+    APPROVAL = 3
+    BLOCKED = 4
+    UNREACHABLE = 5
+    STALLED = 6
+    USAGE = 64  # EX_USAGE of sysexits.h
     INTERRUPTED = interrupts.EXIT_CODE
+
+
+MEANINGS = {
+    Exit.DONE: "done, or in sync",
+    Exit.FAILED: "failed: an internal error, an unregistration without effect, a log with damaged or missing files, or "
+    "something that is not installed",
+    Exit.CHANGES: "there are changes (`plan --detailed-exitcode`)",
+    Exit.APPROVAL: "a plan is waiting for approval",
+    Exit.BLOCKED: "blocked or refused: by a safety check, by the state of the cluster, or by a person who was asked; "
+    "also a valid document that asks for what cannot be",
+    Exit.UNREACHABLE: "timed out; the cluster or the API server could not be reached, rejected the login, or is not "
+    "Kafka; what the answer depends on could not be read; or a right is missing or not known",
+    Exit.STALLED: "stalled: action required (`wait`)",
+    Exit.USAGE: "wrong flags or arguments, or a file that they name is missing or not valid: a document, client "
+    "properties, certificates, a kubeconfig",
+    Exit.INTERRUPTED: "interrupted; a command that can change something says whether anything was sent",
+}
+"""The meaning of each code, in Markdown: the only table, also of the documentation."""
 
 
 SEVERITY = (
@@ -32,6 +51,11 @@ SEVERITY = (
     Exit.USAGE,
 )
 """Exit codes from best to worst: a command with several results ends with the worst one."""
+
+
+def worst(codes: Iterable[Exit]) -> Exit:
+    """The worst of these codes, at least one."""
+    return max(codes, key=SEVERITY.index)
 
 
 def to_install(extras: str) -> str:
@@ -55,6 +79,12 @@ class CommandFailed(Exception):
         super().__init__(message)
         self.code, self.program = code, program
         self._parts = {"what": what or message, "where": where, "remedy": remedy}
+
+    def add_source(self, source: str) -> None:
+        """Add where the connection that failed comes from: not every user knows each source."""
+        note = f"the connection is that of {source}"
+        self.args = (f"{self}; {note}",)
+        self._parts["remedy"] = "; ".join(filter(None, (self._parts["remedy"], note)))
 
     @property
     def document(self) -> dict[str, dict[str, str | int]]:

@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "run" not in parsed:
             parser.print_help()
             return Exit.USAGE
+        interrupts.SENT_STEPS.begin(can_change=parser.command in GROUPS["change"])
         code = interrupts.raising(lambda: _run(parsed))
         sys.stdout.flush()  # here, so that a full disk is reported and not found by Python at exit
     except SystemExit as done:  # argparse ends by itself for --help
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell_failed(failed, form_in(words))
         return failed.code
     except KeyboardInterrupt:
+        interrupts.SENT_STEPS.tell()
         return Exit.INTERRUPTED
     except Exception as error:
         if "--debug" in words:
@@ -86,13 +88,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """Run the command, with `-v` while requests are shown. Returns its exit code."""
-    if not parsed.verbose:
-        return int(parsed.run(parsed))
-    from kafkafeatures.cli.shell.requests import shown
+    """Run the command, with `-v` while requests are shown. Returns its exit code. An error of the connection gets the
+    source of the connection, which `settings_from_flags` sets.
+    """
+    try:
+        if not parsed.verbose:
+            return int(parsed.run(parsed))
+        from kafkafeatures.cli.shell.requests import shown
 
-    with shown():
-        return int(parsed.run(parsed))
+        with shown():
+            return int(parsed.run(parsed))
+    except CommandFailed as failed:
+        source: str = getattr(parsed, "connection_source", "")
+        if failed.code is Exit.UNREACHABLE and source:
+            failed.add_source(source)
+        raise
 
 
 def grouped_help() -> str:

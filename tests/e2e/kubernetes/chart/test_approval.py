@@ -155,7 +155,7 @@ def test_the_command_line_names_the_right_that_an_approval_needs(guarded: Contro
         name: Person(tmp_path / name, guarded.authority.kubeconfig(name, guarded.server, user=name)) for name in ROLES
     }
     done = people["editor"].run("approve", "orders", "-n", "kafka", "--yes")
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert f"the annotation {APPROVE} needs the verb approve on kafkafeatures" in " ".join(done.stderr.split())
     done = people["approver"].run("approve", "orders", "-n", "kafka", "--yes")
     assert done.returncode == 0, done.stderr

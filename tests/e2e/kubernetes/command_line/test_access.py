@@ -25,7 +25,7 @@ COMMANDS = ("status", "wait", "plan", "suspend", "resume", "report")
 def test_a_missing_resource_is_named_with_its_api_server(plane: ControlPlane, person: Person, command: str) -> None:
     words = ("--yes",) if command == "approve" else ()
     done = person.run(command, "missing", *words)
-    assert done.returncode == 4
+    assert done.returncode == 64
     assert f"KafkaFeatures {NS}/missing not found at {plane.server}" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -36,7 +36,7 @@ def test_the_error_message_names_the_verb_that_a_user_without_rights_misses(
 ) -> None:
     nobody = Person(tmp_path, orders.plane.kubeconfig_of(NS, "nobody"))
     done = nobody.run(command, "orders")
-    assert done.returncode == 4
+    assert done.returncode == 5
     verb = "patch" if command in ("suspend", "resume") else "get"
     assert f"grant the verb {verb} on kafkafeatures.kafkafeatures.dev" in done.stderr
     assert f"system:serviceaccount:{NS}:nobody" in done.stderr
@@ -62,7 +62,7 @@ def test_the_reported_rights_of_a_driver_are_those_that_the_api_server_grants(
 
 def test_without_a_kubeconfig_the_error_message_names_the_variable_to_set(tmp_path: Path) -> None:
     done = Person(tmp_path).run("status", "orders")
-    assert done.returncode == 4
+    assert done.returncode == 64
     assert "KUBECONFIG" in done.stderr
 
 
@@ -85,11 +85,11 @@ def test_an_api_server_with_another_certificate_is_rejected(
     assert "is not trusted" in done.stderr
 
 
-def test_rejected_credentials_are_exit_code_4_and_the_token_is_not_printed(plane: ControlPlane, tmp_path: Path) -> None:
+def test_rejected_credentials_are_exit_code_5_and_the_token_is_not_printed(plane: ControlPlane, tmp_path: Path) -> None:
     stale = plane.authority.token_kubeconfig("stale", plane.server, "sekret-token-9f3c", NS)
     for command in ("status", "wait"):
         done = Person(tmp_path, stale).run(command, "orders", "--debug")
-        assert done.returncode == 4
+        assert done.returncode == 5
         assert "rejects the credentials" in done.stderr
         assert "9f3c" not in done.stdout + done.stderr
 
@@ -99,7 +99,7 @@ def test_without_the_crd_the_error_message_says_to_install_the_crd(tmp_path: Pat
     plane.kubectl("delete", "crd", "kafkafeatures.kafkafeatures.dev", "--timeout=30s")
     try:
         wait_until("the API server forgot it", lambda: "install the CRD" in admin.run("status", "orders").stderr)
-        assert admin.run("status", "orders").returncode == 4
+        assert admin.run("status", "orders").returncode == 5
     finally:
         install(plane)
 
@@ -124,7 +124,7 @@ def test_several_files_of_kubeconfig_are_merged(orders: Orders, kubeconfig: Path
     assert person.run("status", "orders").returncode == 0
     assert person.run("status", "orders", "--context", "rig").returncode == 0
     done = person.run("status", "orders", "--context", "other")
-    assert done.returncode == 4
+    assert done.returncode == 64
     assert "no context 'other'; valid contexts: rig" in done.stderr
 
 
@@ -181,7 +181,7 @@ def test_the_flag_as_impersonates_a_user_with_groups(orders: Orders, tmp_path: P
     orders.write(statuses.in_sync())
     admin = Person(tmp_path, orders.plane.kubeconfig)
     done = admin.run("-n", NS, "--as", f"system:serviceaccount:{NS}:nobody", "list")
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert f'User "system:serviceaccount:{NS}:nobody" cannot list' in done.stderr
     done = admin.run("list", "-n", NS, "--as", "jane", "--as-group", "guests", "--as-group", "system:masters", "-v")
     assert done.returncode == 0, done.stderr
@@ -191,5 +191,5 @@ def test_the_flag_as_impersonates_a_user_with_groups(orders: Orders, tmp_path: P
 
 def test_the_error_message_names_the_missing_right_to_impersonate(orders: Orders, person: Person) -> None:
     done = person.run("status", "orders", "--as", "jane")
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert "grant the verb impersonate on users and groups" in done.stderr

@@ -49,7 +49,7 @@ def test_list_of_all_namespaces_needs_the_right_in_all_namespaces(
     orders: Orders, person: Person, kubeconfig: object
 ) -> None:
     done = person.run("list", "-A")
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert "grant the verb list on kafkafeatures.kafkafeatures.dev" in done.stderr
     everything = Person(person.home, orders.plane.kubeconfig)
     done = everything.run("-A", "list")

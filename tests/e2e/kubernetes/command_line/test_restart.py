@@ -44,29 +44,30 @@ def test_restart_gives_each_stateful_set_a_new_revision_and_prints_the_reasons_t
 
 
 @pytest.mark.parametrize(
-    ("change", "words", "message"),
+    ("change", "words", "code", "message"),
     [
         pytest.param(
-            {"updateStrategy": {"type": "RollingUpdate"}}, (),
+            {"updateStrategy": {"type": "RollingUpdate"}}, (), 4,
             "StatefulSet people/broker has the update strategy RollingUpdate, with which Kubernetes would restart its "
             "pods itself, without waiting for partitions; set spec.updateStrategy.type to OnDelete",
             id="Kubernetes would restart the pods",
         ),
         pytest.param(
-            None, ("--only", "controllers"), "people/orders names no StatefulSet under controllers; leave out --only",
+            None, ("--only", "controllers"), 64,
+            "people/orders names no StatefulSet under controllers; leave out --only",
             id="no StatefulSet of this role",
         ),
     ],
 )  # fmt: skip
 def test_restart_refuses_another_update_strategy_and_a_role_without_a_stateful_set(
     orders: Orders, person: Person, broker: Callable[..., str],
-    change: object, words: tuple[str, ...], message: str,
+    change: object, words: tuple[str, ...], code: int, message: str,
 ) -> None:  # fmt: skip
     before = broker(IMAGE)
     if change:
         patch_stateful_set(orders, {"spec": change})
     done = person.run("restart", "orders", *words)
-    assert (done.returncode, done.stdout) == (4, "")
+    assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     if change:
         patch_stateful_set(orders, {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}})
@@ -90,7 +91,7 @@ def test_restart_is_refused_without_the_right_to_patch_and_without_a_driver_that
 ) -> None:
     before = broker(IMAGE)
     done = Person(tmp_path, plane.kubeconfig_of(NS, "looker")).run("restart", "orders")
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert "grant the verb patch on statefulsets.apps with a role" in done.stderr
     assert broker() == before
     orders.apply("orders", {"metadata.version": 27}, **CLUSTER, workload={"driver": "Manual"})
@@ -131,7 +132,7 @@ def test_restart_refuses_a_pod_that_is_missing_stopping_or_of_a_stateful_set_tha
     orders: Orders, person: Person, plane: ControlPlane, pod: Callable[[], dict[str, Any]]
 ) -> None:
     done = person.run("restart", "orders", "--pod", "broker-9")
-    assert (done.returncode, done.stderr) == (4, "kafkafeatures: pod people/broker-9 does not exist\n")
+    assert (done.returncode, done.stderr) == (64, "kafkafeatures: pod people/broker-9 does not exist\n")
     spec = {"containers": [{"name": "kafka", "image": IMAGE}]}
     plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "broker-7", "namespace": NS}, "spec": spec})
     done = person.run("restart", "orders", "--pod", "broker-7")
@@ -165,7 +166,7 @@ def test_restart_of_a_pod_names_the_missing_right_to_pods(
     plane: ControlPlane, pod: Callable[[], dict[str, Any]], tmp_path: Path, who: str, verb: str
 ) -> None:
     done = Person(tmp_path, plane.kubeconfig_of(NS, who)).run("restart", "orders", "--pod", "broker-0")
-    assert (done.returncode, done.stdout) == (4, "")
+    assert (done.returncode, done.stdout) == (5, "")
     assert f"grant the verb {verb} on pods with a role" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "annotations" not in pod()

@@ -99,7 +99,7 @@ def test_wait_for_rolled_names_the_missing_right_to_read_stateful_sets(
 ) -> None:
     broker("kafka:4.1.2")
     done = Person(tmp_path, plane.kubeconfig_of(NS, "reader")).run("wait", "orders", "--for", "rolled")
-    assert done.returncode == 4
+    assert done.returncode == 5
     assert "grant the verb get on statefulsets.apps with a role" in done.stderr
 
 
@@ -149,7 +149,7 @@ def test_wait_ends_where_the_resource_is_deleted(orders: Orders, person: Person)
     with person.running("wait", "orders") as wait:
         wait.until_it_says("not reconciled yet")
         orders.delete("orders")
-        assert wait.ends() == 4
+        assert wait.ends() == 64
         assert f"KafkaFeatures {NS}/orders not found" in wait.err
 
 

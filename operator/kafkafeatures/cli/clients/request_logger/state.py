@@ -80,7 +80,7 @@ class SwitchFile:
             raise CommandFailed(text, Exit.USAGE)
         if switch.cluster_id != self._cluster_id:
             text = f"{self.path} belongs to cluster {switch.cluster_id}, connected to {self._cluster_id}; use --state"
-            raise CommandFailed(text, Exit.BLOCKED)
+            raise CommandFailed(text, Exit.USAGE)
         return switch
 
     def write(self, switch: LoggingSwitch) -> None:

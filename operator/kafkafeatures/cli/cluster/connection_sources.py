@@ -1,0 +1,87 @@
+"""Sources of a command's connection, and their order. Called by `connect.py` where a command connects to a cluster.
+
+1. Flags. `-f FILE` and `--profile NAME` each stand for a whole connection, so they exclude `--bootstrap-*`; with them
+   the environment counts for nothing.
+2. The environment: KAFKAFEATURES_BOOTSTRAP_SERVER without `--bootstrap-*`, KAFKAFEATURES_CONFIG without `--config`.
+3. The default profile, only if flags and environment name neither an address nor a file of client properties: so the
+   credentials of a profile are never sent to an address that is from elsewhere.
+4. `bootstrap.servers` and `bootstrap.controllers` of the client properties, if no address is named.
+
+No source but flags confirms or approves anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from kafkafeatures.cli.cluster.profiles import Profile
+
+SERVER_VARIABLE, CONFIG_VARIABLE = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG"
+_ADDRESSES, _CONFIGS = ("bootstrap_server", "bootstrap_controller"), ("config", "controller_config")
+NO_CLUSTER = (
+    f"no cluster given; use --bootstrap-server or --bootstrap-controller, --profile NAME, {SERVER_VARIABLE}, or "
+    "bootstrap.servers in --config FILE"
+)
+
+
+def names_address(arguments: argparse.Namespace) -> bool:
+    """Tell whether the arguments have an address of the cluster."""
+    return any(getattr(arguments, name) for name in _ADDRESSES)
+
+
+def names_cluster(arguments: argparse.Namespace) -> bool:
+    """Tell whether a flag names the cluster, for commands that also work without one."""
+    return names_address(arguments) or bool(arguments.file or arguments.profile)
+
+
+def check_connection_flags(arguments: argparse.Namespace) -> None:
+    """Raise CommandFailed for flags that name two clusters, or two files of client properties."""
+    for whole, excluded, subject in (
+        ("file", ("profile", *_ADDRESSES), "the document names the cluster"),
+        ("profile", (*_ADDRESSES, *_CONFIGS), "the profile names the cluster and its client properties"),
+    ):
+        other = next((name for name in excluded if getattr(arguments, name)), None)
+        if getattr(arguments, whole) and other is not None:
+            flag = "-f" if whole == "file" else f"--{whole}"
+            text = f"{flag} and --{other.replace('_', '-')} cannot be combined: {subject}"
+            raise CommandFailed(text, Exit.USAGE)
+
+
+def fill_in(arguments: argparse.Namespace) -> None:
+    """Set connection flags that were not given to the values of the other sources, and `connection_source` to the names
+    of these. Raises CommandFailed for a profile that cannot be used.
+    """
+    if arguments.profile:
+        from kafkafeatures.cli.cluster.profiles import profile_named
+
+        _use_profile(arguments, profile_named(arguments.profile))
+    else:
+        _use_environment(arguments)
+        if not names_address(arguments) and not arguments.config:
+            from kafkafeatures.cli.cluster.profiles import default_profile
+
+            if (profile := default_profile()) is not None:
+                _use_profile(arguments, profile)
+
+
+def _use_environment(arguments: argparse.Namespace) -> None:
+    sources = []
+    if not names_address(arguments) and (server := os.environ.get(SERVER_VARIABLE)):
+        arguments.bootstrap_server = server
+        sources.append(SERVER_VARIABLE)
+    if not arguments.config and (config := os.environ.get(CONFIG_VARIABLE)):
+        arguments.config = Path(config)
+        sources.append(CONFIG_VARIABLE)
+    arguments.connection_source = " and ".join(sources)
+
+
+def _use_profile(arguments: argparse.Namespace, profile: Profile) -> None:
+    for name in (*_ADDRESSES, *_CONFIGS):
+        setattr(arguments, name, getattr(profile, name))
+    arguments.connection_source = str(profile)

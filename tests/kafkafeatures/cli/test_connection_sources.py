@@ -1,0 +1,186 @@
+"""Sources of a command's connection: their order, profiles, and errors that name the source."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, settings_from_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.main import main
+
+SERVER, CONFIG = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG"
+DOCUMENT = """
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: orders}
+spec:
+  cluster: {bootstrapServers: "of-document:1"}
+  features: {releaseVersion: "4.2"}
+"""
+PROFILES = """
+default-profile = "usual"
+[profiles.usual]
+bootstrap-server = "of-default:1"
+[profiles.secured]
+bootstrap-server = "of-profile:1"
+config = "secured.properties"
+[profiles.indirect]
+config = "secured.properties"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The working directory. Profiles are in `kafkafeatures/config.toml` there; no variable is set."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for variable in (SERVER, CONFIG):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "kafkafeatures").mkdir()
+    (tmp_path / "kafkafeatures" / "secured.properties").write_text("bootstrap.servers=of-properties:1\n")
+    (tmp_path / "client.properties").write_text("bootstrap.servers=of-properties:1\n")
+    (tmp_path / "plain.properties").write_text("")
+    (tmp_path / "levels.yaml").write_text(DOCUMENT)
+    return tmp_path
+
+
+def write_profiles(folder: Path, text: str = PROFILES) -> None:
+    (folder / "kafkafeatures" / "config.toml").write_text(text)
+
+
+def connection(*flags: str) -> tuple[str, argparse.Namespace]:
+    """The addresses that the command connects to first, and its arguments."""
+    parser = argparse.ArgumentParser()
+    add_connection_flags(parser, takes_document=True)
+    arguments = parser.parse_args(flags)
+    settings = settings_from_flags(arguments)
+    return ",".join(map(str, (*settings.bootstrap_servers, *settings.bootstrap_controllers))), arguments
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "address", "source"),
+    [
+        ("--bootstrap-server of-flag:1", {SERVER: "of-variable:1"}, "of-flag:1", ""),
+        ("--bootstrap-controller of-flag:1", {SERVER: "of-variable:1"}, "of-flag:1", ""),
+        ("--bootstrap-server of-flag:1", {CONFIG: "client.properties"}, "of-flag:1", CONFIG),
+        ("-f levels.yaml", {SERVER: "of-variable:1", CONFIG: "/nowhere"}, "of-document:1", "spec.cluster of levels"),
+        ("--profile secured", {SERVER: "of-variable:1", CONFIG: "/nowhere"}, "of-profile:1", "profile secured in"),
+        ("--profile indirect", {SERVER: "of-variable:1"}, "of-properties:1", "profile indirect in"),
+        ("", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
+        ("--config client.properties", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
+        ("", {SERVER: "of-variable:1", CONFIG: "client.properties"}, "of-variable:1", f"{SERVER} and {CONFIG}"),
+        ("", {CONFIG: "client.properties"}, "of-properties:1", CONFIG),
+        ("--config client.properties", {}, "of-properties:1", ""),
+        ("", {}, "of-default:1", "profile usual in"),
+        ("", {SERVER: "", CONFIG: ""}, "of-default:1", "profile usual in"),
+    ],
+)
+def test_flags_count_before_the_environment_and_that_before_the_default_profile(
+    flags: str, variables: dict[str, str], address: str, source: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    write_profiles(folder)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    addresses, arguments = connection(*flags.split())
+    assert addresses == address
+    assert arguments.connection_source.startswith(source)
+    assert bool(arguments.connection_source) == bool(source)
+
+
+def test_credentials_of_a_profile_are_not_used_for_an_address_from_elsewhere(folder: Path) -> None:
+    write_profiles(folder, PROFILES.replace('"usual"', '"secured"'))
+    assert connection("--bootstrap-server", "other:1")[1].config is None
+    with pytest.raises(CommandFailed, match="--profile and --bootstrap-server cannot be combined") as refused:
+        connection("--profile", "secured", "--bootstrap-server", "other:1")
+    assert refused.value.code == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("flags", "copied"),
+    [
+        ("--profile secured", "--bootstrap-server of-profile:1 --config {folder}/kafkafeatures/secured.properties"),
+        ("-f levels.yaml --secrets-dir keys", "-f levels.yaml --secrets-dir keys"),
+        ("-f levels.yaml --config plain.properties --request-timeout 60",
+         "-f levels.yaml --config plain.properties --request-timeout 60"),
+        ("", "--bootstrap-server of-variable:1 --config plain.properties"),
+    ],
+)  # fmt: skip
+def test_flags_to_copy_have_the_connection_that_was_used(
+    flags: str, copied: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    write_profiles(folder)
+    monkeypatch.setenv(SERVER, "of-variable:1")
+    monkeypatch.setenv(CONFIG, "plain.properties")
+    assert flags_of(connection(*flags.split())[1]) == copied.format(folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("profiles", "flags", "message"),
+    [
+        ("", "--profile prod", "config.toml: there is no profile 'prod'; write it there, as [profiles.NAME]"),
+        (PROFILES, "--profile prod", "there is no profile 'prod'; its profiles are usual, secured, indirect"),
+        ('default-profile = "prod"', "", "there is no profile 'prod'"),
+        ("default-profile = 1", "", "default-profile: expected the name of a profile in quotes"),
+        ("yes = true", "", "unknown key 'yes'; valid keys: default-profile, profiles"),
+        ("[profiles.a]\nyes = true", "--profile a", "profiles.a: unknown key 'yes'; valid keys: bootstrap-server"),
+        ("[profiles.a]\napprove = 'x'", "--profile a", "profiles.a: unknown key 'approve'"),
+        ("[profiles.a]\nconfig = 1", "--profile a", "profiles.a.config: expected a text in quotes"),
+        ("[profiles.a]", "--profile a", "config.toml names none"),
+        ("[profiles]\na = 'b:1'", "--profile a", "profiles.a: expected a table, such as [profiles.a]"),
+        ("profiles = 1", "--profile a", "profiles: expected tables"),
+        ("[profiles", "", "config.toml: invalid TOML"),
+        (
+            "[profiles.a]\nbootstrap-server = 'b'",
+            "--profile a",
+            "expected host:port (profile a in",
+        ),
+        ("", "-f levels.yaml --bootstrap-server a:1", "-f and --bootstrap-server cannot be combined: the document"),
+        ("", "-f levels.yaml --profile a", "-f and --profile cannot be combined"),
+        ("", "-f levels.yaml -f levels.yaml", "-f is given 2 times; this command is about one cluster"),
+        ("", "-f - --config -", "cannot both be stdin"),
+        ("", "", "--profile NAME, KAFKAFEATURES_BOOTSTRAP_SERVER, or bootstrap.servers in --config FILE"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_one_line_with_the_code_of_wrong_usage(
+    profiles: str, flags: str, message: str, folder: Path
+) -> None:
+    if profiles:
+        write_profiles(folder, profiles)
+    with pytest.raises(CommandFailed) as failed:
+        connection(*flags.split())
+    assert message in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert failed.value.code == Exit.USAGE
+
+
+def test_an_error_of_the_connection_names_its_source(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    write_profiles(folder, "[profiles.a]\nbootstrap-server = '127.0.0.1:1'")
+    assert main(["describe", "--profile", "a"]) == Exit.UNREACHABLE
+    source = f"the connection is that of profile a in {folder}/kafkafeatures/config.toml"
+    assert capsys.readouterr().err.endswith(f"connection refused; check host, port and that the node runs; {source}\n")
+    monkeypatch.setenv(SERVER, "127.0.0.1:1")
+    assert main(["check", "-o", "json"]) == Exit.UNREACHABLE
+    assert f'that the node runs; the connection is that of {SERVER}", "exitCode": 5' in capsys.readouterr().err
+    assert main(["describe", "--bootstrap-server", "127.0.0.1:1"]) == Exit.UNREACHABLE
+    assert "the connection is that of" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (DOCUMENT + "---" + DOCUMENT.replace("orders", "bills"), "2 KafkaFeatures documents in it; this command"),
+        ("{apiVersion: v1, kind: Secret}", "0 KafkaFeatures documents in it"),
+        (DOCUMENT.replace("of-document:1", "nonsense"), "spec.cluster.bootstrapServers: invalid address 'nonsense'"),
+        (DOCUMENT.replace('"of-document:1"', 'a:1, tls: {caSecretRef: {name: ca}}'), "--secrets-dir"),
+    ],
+)  # fmt: skip
+def test_a_document_that_names_no_single_cluster_is_refused(text: str, message: str, folder: Path) -> None:
+    (folder / "levels.yaml").write_text(text)
+    with pytest.raises(CommandFailed, match=r"levels\.yaml|--secrets-dir") as failed:
+        connection("-f", "levels.yaml")
+    assert message in str(failed.value)

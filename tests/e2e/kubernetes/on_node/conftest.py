@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.kubernetes.on_node.strimzi_cluster import StrimziCluster, strimzi_cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
 from tests.e2e.rig.kubernetes.kind import KIND, KindNode
 from tests.e2e.rig.kubernetes.network import HOST, network
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.releases import MIDDLE
+
+collect_ignore_glob = ["test_cluster_operator.py", "test_strimzi*.py"] if KIND else []  # no test reaches pods there
 
 
 @pytest.fixture(scope="package")
@@ -32,3 +35,10 @@ def kafka_on_node(node: Node | KindNode) -> Iterator[Kafka]:
     running = apply_kafka(node, MIDDLE, brokers=2, release_version="3.9")
     yield running
     running.delete()
+
+
+@pytest.fixture(scope="package")
+def strimzi(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StrimziCluster]:
+    """A cluster under the stand-in for Strimzi; not by kind, where tests do not reach pods."""
+    with strimzi_cluster(node, tmp_path_factory.mktemp("strimzi")) as running:
+        yield running

@@ -95,15 +95,15 @@ CRDS = (
         ),
     ),
 )
-RIGHT = {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]}
+RIGHTS = [{"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]}]
+"""In a namespace with clusters of Strimzi, as the chart grants them."""
 
 
 def install_kinds(plane: ControlPlane) -> None:
     """The kinds `Kafka` and `StrimziPodSet`."""
     plane.apply(*CRDS)
-    for crd in CRDS:
-        path = f"/apis/{crd['spec']['group']}/v1/{crd['spec']['names']['plural']}"
-        wait_until(f"the API server serves {path}", lambda path=path: "items" in plane.read(path), 60, step=0.1)
+    paths = [f"/apis/{crd['spec']['group']}/v1/{crd['spec']['names']['plural']}" for crd in CRDS]
+    wait_until("the API server serves them", lambda: all("items" in plane.read(path) for path in paths), 60, step=0.1)
 
 
 class Strimzi:
@@ -117,7 +117,7 @@ class Strimzi:
 
     def allow(self) -> None:
         """The operator's account gets the right of `drivers.strimzi`."""
-        grant_to_operator(self.plane, NS, "strimzi", [RIGHT])
+        grant_to_operator(self.plane, NS, "strimzi", RIGHTS)
 
     def create(self) -> None:
         """The `Kafka` after its first reconciliation, its user and its certificates."""

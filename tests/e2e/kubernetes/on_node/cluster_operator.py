@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ssl
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -66,7 +66,8 @@ class ClusterOperator:
 
     def __init__(self, node: Node, folder: Path, ids: tuple[int, ...]) -> None:
         self.node, self.plane, self.ids, self.folder = node, node.control_plane, ids, folder
-        self.certificates = Certificates(*(made.host_name(made.pod_name(id_)) for id_ in ids))
+        hosts = (made.host_name(made.pod_name(id_)) for id_ in ids)
+        self.certificates = Certificates(f"{BOOTSTRAP}.{NS}.svc", *hosts)
         self.trusted, self.generation = self.certificates.ca, 0
         self._controller = PodSetController(self)
 
@@ -83,7 +84,7 @@ class ClusterOperator:
         for _ in self.reconciling():
             pass
 
-    def reconciling(self) -> Iterator[Moment]:
+    def reconciling(self) -> Generator[Moment]:
         """One reconciliation. The status is written at its end, so it says Ready during a roll
         (`AbstractOperator.reconcileResource`).
         """
@@ -156,7 +157,7 @@ class ClusterOperator:
 
     # --- restarts (`KafkaRoller.java`: one pod at a time, and none while another one is away) ---
 
-    def _restart(self, pod: str, reason: str) -> Iterator[Moment]:
+    def _restart(self, pod: str, reason: str) -> Generator[Moment]:
         if not {id_ for id_ in self.ids if made.pod_name(id_) != pod} <= self._ready():
             raise RollFailed(f"Pod {pod} cannot be updated right now")
         yield Moment(pod, is_gone=False)

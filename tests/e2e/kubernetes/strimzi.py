@@ -95,7 +95,11 @@ CRDS = (
         ),
     ),
 )
-RIGHTS = [{"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]}]
+RIGHTS: list[dict[str, Any]] = [
+    {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]},
+    {"apiGroups": [PODSETS], "resources": ["strimzipodsets"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
+]
 """In a namespace with clusters of Strimzi, as the chart grants them."""
 
 

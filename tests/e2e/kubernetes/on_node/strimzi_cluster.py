@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.api.names import CREDENTIALS
-from tests.e2e.kubernetes.on_node.cluster_operator import KAFKA, MERGE, PAUSE, PODS, SETS, ClusterOperator
+from tests.e2e.kubernetes.on_node.cluster_operator import KAFKA, MANUAL, MERGE, PAUSE, PODS, SETS, ClusterOperator
 from tests.e2e.kubernetes.on_node.strimzi_manifests import NS
 from tests.e2e.kubernetes.strimzi import GROUP, NAME, USER, install_kinds
 from tests.e2e.rig.kubernetes.images import kafka_image
@@ -63,6 +63,14 @@ class StrimziCluster:
             yield
         finally:
             self.annotate(KAFKA, PAUSE, None)
+
+    def settle(self) -> None:
+        """Nothing is annotated, paused or outdated any more."""
+        self.annotate(KAFKA, PAUSE, None)
+        for pod in self.operator.pods():
+            self.annotate(f"{PODS}/{pod}", MANUAL, None)
+        self.operator.reconcile()
+        assert self.is_ready(), self.status()
 
     def status(self) -> dict[str, Any]:
         """The status of the `Kafka`; empty before the first reconciliation."""

@@ -1,13 +1,8 @@
 """`python -m kafkasim`: serve a simulated cluster until SIGTERM. For demos, client tests and benchmarks.
 
-Prints one JSON line with the bootstrap addresses when every port is open. Then it reads control requests, one per line,
-from standard input, and answers each with a JSON line when it is done:
-
-    upgrade broker 2 4.2      stop, and start with the binaries of 4.2
-    stop broker 2             orderly; `kill` ends it without goodbye, `start` begins it again
-    stop controller 3001
-    set metadata.version 27   change a level, as a person with `kafka-features.sh` would
-    snapshot                  write a checkpoint of the metadata log
+Prints one JSON line with the bootstrap addresses when every port is open. Then it reads control requests
+(`control.py`), one per line, from standard input, and answers each with a JSON line when it is done. `kafkafeatures
+simulate` is the same with sentences for people (`dialogue.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import resource
 import signal
@@ -31,6 +25,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import metadata_version_named
 from kafkasim.control import RefusedError, perform
+from kafkasim.dialogue import Dialogue, JsonLines
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import RELEASES, Release, release_named
 from kafkasim.wire.server import Ports, SimulatorServer
@@ -40,11 +35,8 @@ FIRST_CONTROLLER = 3001
 _FILES_BESIDE_LISTENERS = 512  # connections of clients, pipes
 
 
-def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m kafkasim",
-        description="A simulated Kafka cluster on 127.0.0.1. Broker ids are 1, 2 and so on, controller ids 3001, 3002.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that describe a cluster."""
     parser.add_argument("--controllers", type=int, default=3, metavar="N", help="controllers (default: 3)")
     parser.add_argument("--brokers", type=int, default=3, metavar="N", help="brokers (default: 3)")
     parser.add_argument("--nodes", type=int, metavar="N", help="total number of brokers and controllers")
@@ -57,9 +49,11 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
                 f"--{kind}-{role}", action="append", default=[], type=_other_node, metavar="ID=RELEASE",
                 help=f"a {role} that {text}",
             )  # fmt: skip
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="port of the first broker; the other nodes have the next ones"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (default: 0)")
     parser.add_argument("--exit-with-stdin", action="store_true", help="end when standard input ends")
-    return parser.parse_args(words)
 
 
 def _release(text: str) -> Release:
@@ -109,18 +103,18 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     return Plan(tuple(planned), levels)
 
 
-async def serve(plan: Plan, *, seed: int, exit_with_stdin: bool) -> None:
-    """Serve until SIGTERM or SIGINT."""
+async def serve(plan: Plan, dialogue: Dialogue, *, seed: int, first_port: int, exit_with_stdin: bool) -> None:
+    """Serve until SIGTERM or SIGINT. Raises OSError for a port that another process has."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    ports = Ports((node.role, node.id) for node in plan.nodes)
+    ports = Ports(((node.role, node.id) for node in plan.nodes), first_port=first_port)
     random = Random(seed)  # noqa: S311 - drawn ids and elections of a simulation, no secret
     world = World(replace(plan, addresses=ports.addresses), now_ms=_now_ms(), random=random)
     async with SimulatorServer(world, ports, _now_ms) as server:
-        _say(_greeting(world))
-        control = asyncio.create_task(_control(server, stop if exit_with_stdin else None))
+        dialogue.greet(_greeting(world))
+        control = asyncio.create_task(_control(server, dialogue, stop if exit_with_stdin else None))
         ends = [asyncio.create_task(stop.wait()), asyncio.create_task(server.stopped())]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in (control, *ends):
@@ -146,12 +140,7 @@ def _greeting(world: World) -> dict[str, Any]:
     }
 
 
-def _say(document: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
-
-
-async def _control(server: SimulatorServer, at_end: asyncio.Event | None) -> None:
+async def _control(server: SimulatorServer, dialogue: Dialogue, at_end: asyncio.Event | None) -> None:
     """Carry out requests from standard input until it ends, and set `at_end` then."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -162,12 +151,14 @@ async def _control(server: SimulatorServer, at_end: asyncio.Event | None) -> Non
     with contextlib.closing(transport):
         while line := await reader.readline():
             request = line.decode(errors="replace").strip()
+            if dialogue.explains(request):
+                continue
             try:
                 await perform(server, request)
             except RefusedError as refusal:
-                _say({"simulated": True, "request": request, "error": str(refusal)})
+                dialogue.answer(request, str(refusal))
             else:
-                _say({"simulated": True, "request": request, "done": True})
+                dialogue.answer(request, "")
     if at_end is not None:
         at_end.set()
 
@@ -181,16 +172,35 @@ def _raise_file_limit(listeners: int) -> None:
         )
 
 
+def simulate(arguments: argparse.Namespace, dialogue: Dialogue) -> None:
+    """Serve the cluster of the flags until SIGTERM or SIGINT. Raises ValueError for flags that describe no cluster, and
+    OSError for a port that another process has.
+    """
+    plan = plan_of(arguments)
+    _raise_file_limit(len(plan.nodes))
+    asyncio.run(
+        serve(
+            plan,
+            dialogue,
+            seed=arguments.seed,
+            first_port=arguments.port,
+            exit_with_stdin=arguments.exit_with_stdin,
+        )
+    )
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Run; 64 for flags that describe no cluster."""
-    arguments = _arguments(words)
+    """Run; 64 for flags that describe no cluster, or ports that are taken."""
+    parser = argparse.ArgumentParser(
+        prog="python -m kafkasim",
+        description="A simulated Kafka cluster on 127.0.0.1. Broker ids are 1, 2 and so on, controller ids 3001, 3002.",
+    )
+    add_arguments(parser)
     try:
-        plan = plan_of(arguments)
-    except ValueError as error:
+        simulate(parser.parse_args(words), JsonLines())
+    except (ValueError, OSError) as error:
         sys.stderr.write(f"kafkasim: {error}\n")
         return 64
-    _raise_file_limit(len(plan.nodes))
-    asyncio.run(serve(plan, seed=arguments.seed, exit_with_stdin=arguments.exit_with_stdin))
     return 0
 
 

@@ -47,7 +47,7 @@ def test_a_page_names_the_rights_of_its_mode(name: str, purpose: Purpose) -> Non
         assert named == {right.name for right in rights_of(purpose, resource)}
 
 
-@pytest.mark.parametrize("name", ["with-strimzi.md", "with-confluent.md", "../tutorial.md"])
+@pytest.mark.parametrize("name", ["with-strimzi.md", "with-confluent.md", "beside-a-secured-cluster.md"])
 def test_a_user_that_a_page_creates_gets_the_rights_to_raise_levels_and_restart_nodes(name: str) -> None:
     wanted = rights_of(Purpose.LEVELS, KafkaResource.CLUSTER) | rights_of(Purpose.RESTARTS, KafkaResource.CLUSTER)
     lines = [line for line in page(name).splitlines() if "ClusterAction" in line]

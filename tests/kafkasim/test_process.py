@@ -1,5 +1,6 @@
 """`python -m kafkasim` as a process, and the demo that is built on it."""
 
+import argparse
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import pytest
 from kafkafeatures.cli.demo.stage import Demonstration
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.readings import Role
-from kafkasim.__main__ import _arguments, plan_of
+from kafkasim.__main__ import add_arguments, plan_of
 from tests.amounts import only_in_soak
 from tests.started import PYTHONPATH
 
@@ -97,7 +98,9 @@ def test_an_impossible_cluster_is_refused_with_one_line() -> None:
     ],
 )
 def test_the_flags_of_the_simulator_describe_a_cluster(flags: str, nodes: int, metadata_version: int) -> None:
-    plan = plan_of(_arguments(flags.split()))
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    plan = plan_of(parser.parse_args(flags.split()))
     assert len(plan.nodes) == nodes
     assert plan.levels == {"metadata.version": metadata_version}
     assert {node.id for node in plan.nodes if node.role is Role.CONTROLLER} >= {3001, 3002, 3003}

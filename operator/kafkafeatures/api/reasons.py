@@ -233,7 +233,7 @@ class Reason(StrEnum):
         "nodes have been too old for a level for longer than rollout.nodeTimeout, or the new image does not support a "
         "finalized level",
     )
-    ALL_CURRENT = "AllCurrent", _ROLLED, NO_ACTION, "every node runs the update revision of its StatefulSet"
+    ALL_CURRENT = "AllCurrent", _ROLLED, NO_ACTION, "every node runs the newest revision of its pod"
     IN_PROGRESS = "InProgress", _ROLLED, AUTOMATIC, "nodes are being restarted, or wait for their restart"
     HALTED = "Halted", _ROLLED, ACTION, "no node is restarted; the condition Stalled says why"
     PAUSED = "Paused", _ROLLED, ACTION, "suspended: restarts in progress complete, no other node is restarted"

@@ -25,6 +25,7 @@ from kafkafeatures.core.levels.accounted import missing_in, position_of
 from kafkafeatures.core.levels.update_feature import unchanged_level
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.report.history import with_result
+from kafkafeatures.core.roll.drivers import patience_of
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.reading import is_ours, observe_cluster, read_context_of
@@ -102,6 +103,7 @@ def _pair(
     return ObservationPair(
         earlier, later, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
         resource.desired.rollout.stable_for,
+        patience_of,
     )  # fmt: skip
 
 

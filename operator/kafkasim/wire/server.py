@@ -43,13 +43,14 @@ T = TypeVar("T")
 
 
 class Ports:
-    """A bound socket for every node, listening or not."""
+    """A bound socket for every node, listening or not. Raises OSError for a port that another process has."""
 
-    def __init__(self, keys: Iterable[Key], host: str = HOST) -> None:
+    def __init__(self, keys: Iterable[Key], host: str = HOST, first_port: int = 0) -> None:
+        """first_port: port of the first node; the others have the next ones. 0: any free ports."""
         self._sockets: dict[Key, socket.socket] = {}
         try:
-            for key in keys:
-                self._sockets[key] = _bound(host, 0)
+            for number, key in enumerate(keys):
+                self._sockets[key] = _bound(host, first_port + number if first_port else 0)
         except OSError:
             self.close()
             raise

@@ -14,7 +14,8 @@ import pytest
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kube.workloads.rights import KubernetesRight
-from kafkafeatures.kube.workloads.strimzi import RIGHTS
+from kafkafeatures.kube.workloads.strimzi import RIGHTS, templates
+from kafkafeatures.kube.workloads.templates import Template
 from tests.kafkafeatures.kube.test_evictions import right_of
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig
 from tests.kafkafeatures.reconcile.test_strimzi import (
@@ -108,6 +109,16 @@ class Strimzi(Rig):
         """What `kafkafeatures restart --pod` does."""
         self.annotation(pod, RESTART_POD_UID, self.workloads.uid(pod))
 
+    # --- as `ObjectReader` ---
+
+    def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
+        return self.api.server.read(f"/apis/{version}/namespaces/kafka/{plural[0]}/{name}")
+
+    def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:
+        assert selector == ",".join(f"{key}={value}" for key, value in OF_KAFKA.items())
+        pod_set = self.object_of(plural, version, "broker")
+        return [pod_set] if pod_set is not None else []
+
     # --- inside ---
 
     def _made(self, pod: Json) -> None:
@@ -183,6 +194,16 @@ async def test_a_level_waits_until_the_roll_that_strimzi_makes_is_over() -> None
     await strimzi.work()
     assert (strimzi.level, strimzi.reason[0]) == (1, "InSync")
     assert strimzi.requests == []
+
+
+async def test_a_roll_that_is_half_done_while_the_kafka_is_paused_is_named_even_if_no_level_waits() -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
+    strimzi.kafka_is(is_paused=True)
+    await strimzi.work()
+    assert strimzi.reason[0] == "StrimziPaused"
+    assert f"kubectl annotate -n kafka kafka/my-cluster {PAUSE}-" in strimzi.api.status["blockers"][0]["remedy"]
 
 
 STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
@@ -317,6 +338,21 @@ async def test_strimzi_restarts_pods_one_after_the_other_so_no_document_may_ask_
     await strimzi.work(1)
     assert strimzi.reason[0] == "InvalidSpec"
     assert "spec.rollout.maxParallel: Strimzi restarts pods one after the other" in strimzi.reason[1]
+
+
+def test_wait_for_rolled_reads_the_revisions_that_strimzi_wants_once_it_has_reconciled_the_kafka() -> None:
+    strimzi = Strimzi()
+    (first,) = templates(strimzi, ("Kafka my-cluster",)).values()
+    assert first is not None
+    assert (bool(first.revision), first.replicas) == (True, 3)
+    strimzi.wants(**{**strimzi.revisions, "broker-2": "broker-2-second"})
+    (template,) = templates(strimzi, ("Kafka my-cluster",)).values()
+    assert template is not None
+    assert template.revision not in ("", first.revision)
+    strimzi.kafka_is(generation=2)
+    assert templates(strimzi, ("Kafka my-cluster",)) == {"broker": Template("", 3)}
+    strimzi.api.server.remove(KAFKA)
+    assert templates(strimzi, ("Kafka my-cluster",)) == {"my-cluster": None}
 
 
 async def test_without_a_driver_the_pods_of_strimzi_are_not_read() -> None:

@@ -57,6 +57,7 @@ COMMANDS = {
     "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),
     "run": ("kafkafeatures.cli.kube.run", "run the operator on Kubernetes"),
     "demo": ("kafkafeatures.cli.demo.command", "see a walkthrough on a simulated cluster; no Kafka, no network"),
+    "simulate": ("kafkafeatures.cli.demo.simulate", "run a simulated cluster to try the commands on; no Kafka"),
     "completion": ("kafkafeatures.cli.shell.completion", "print completions for bash, zsh or fish"),
     "version": ("kafkafeatures.cli.shell.version", "show the version and the known Kafka releases"),
 }
@@ -66,7 +67,7 @@ GROUPS = {
     "change": ("apply", "upgrade", "unregister"),
     "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "restart", "report", "run"),
     "files and pipelines": ("log", "pipeline"),
-    "more": ("demo", "completion", "version"),
+    "more": ("demo", "simulate", "completion", "version"),
 }
 """All commands by the groups in which the help lists them."""
 

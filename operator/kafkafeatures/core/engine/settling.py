@@ -36,6 +36,11 @@ BROKER_KEEPS = timedelta(minutes=5)
 observed on real nodes).
 """
 
+EVICTED_WITHIN = timedelta(minutes=1)
+"""Time, longer than an eviction can be on its way, after which one that was not repeated will not be carried out. As
+long as it is wanted, it is repeated, which begins this time anew.
+"""
+
 AgeOf = Callable[[str], timedelta]
 """Age of a time in a status."""
 
@@ -62,6 +67,8 @@ class ObservationPair(Struct, frozen=True):
         or that process's kernel deliver it.
     replication: all partitions, as far as they are known.
     stable_for: how long a node has to stay healthy before it counts as restarted.
+    patience: function from what restarts a pod, empty for an eviction, to the longest time for which a request that is
+        neither repeated nor on the pod may be on its way.
     unjudged: why no dry run was judged between the two readings; `unjudged.reason` is empty if one was. The active
         controller works in order and without deadlines: after a judged dry run, no earlier request is still to come.
     """
@@ -74,4 +81,5 @@ class ObservationPair(Struct, frozen=True):
     on_its_way: Callable[[str], timedelta] = lambda _: timedelta(0)
     replication: Replication | None = None
     stable_for: timedelta = timedelta(0)
+    patience: Callable[[str], timedelta] = lambda _: EVICTED_WITHIN
     unjudged: OpenOutcome = OpenOutcome("it was not asked yet")

@@ -7,7 +7,7 @@ Pure. Chosen by a driver (`core/roll/drivers.py`), implemented by `core/roll/sta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kafkafeatures.api.reasons import Reason
@@ -59,3 +59,23 @@ class Conditions(Protocol):
 
 class NoConditions(Conditions):
     """Kafka alone decides when a pod may be restarted."""
+
+
+class PodDriver(Protocol):
+    """Properties of a driver (`core/roll/drivers.py`) by which nodes and pods are matched."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of what its pods are in."""
+
+    @property
+    def key(self) -> str:
+        """Field of the document that names it."""
+
+    @property
+    def restarts_outdated(self) -> bool:
+        """False: another operator restarts outdated pods."""
+
+    @property
+    def conditions(self) -> Callable[[], Conditions]:
+        """Function that returns its conditions."""

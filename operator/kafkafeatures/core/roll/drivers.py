@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.settling import EVICTED_WITHIN
 from kafkafeatures.core.roll.conditions import Conditions, NoConditions
 
 if TYPE_CHECKING:
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
 
 
 ROLES = ("brokers", "controllers")
-EVICTED_WITHIN = timedelta(minutes=1)
-"""Time, longer than an eviction can be on its way, after which one that was not repeated will not be carried out. As
-long as it is wanted, it is repeated, which begins this time anew.
-"""
+"""Keys of `spec.workload.statefulSet`."""
 
 
 class RestartScope(Enum):

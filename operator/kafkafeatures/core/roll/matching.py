@@ -28,7 +28,7 @@ from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_o
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
-from kafkafeatures.core.roll.drivers import ThroughPods
+from kafkafeatures.core.roll.conditions import PodDriver
 from kafkafeatures.core.roll.followed import followed_in
 from kafkafeatures.core.roll.pods import (
     Fleet,
@@ -51,7 +51,7 @@ def fleet_of(
     observation: Observation,
     rollout: Rollout,
     flying: Mapping[int, str],
-    driver: ThroughPods,
+    driver: PodDriver,
     *,
     is_changing: bool = False,
 ) -> Fleet:
@@ -69,7 +69,8 @@ def fleet_of(
         (rolls and not stateful_set.observed) or any(why_restarted(pod, stateful_set) for pod in stateful_set.pods)
         for stateful_set in reading.stateful_sets
     )
-    is_awaited = is_due or (is_changing and not rolls)
+    followed = followed_in(reading)
+    is_awaited = is_due or (not rolls and bool(is_changing or followed))
     matching = _Matching(observation, reading, flying, rollout, driver, is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in matching.certain.items()}
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
@@ -94,7 +95,7 @@ def fleet_of(
         out_of_order={
             id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
         },
-        followed=followed_in(reading),
+        followed=followed,
         followed_in=0 if rolls else sum(stateful_set.replicas for stateful_set in reading.stateful_sets),
     )
 
@@ -118,7 +119,7 @@ class _Matching:
         reading: WorkloadsReading,
         flying: Mapping[int, str],
         rollout: Rollout,
-        driver: ThroughPods,
+        driver: PodDriver,
         *,
         is_due: bool,
     ) -> None:
@@ -291,7 +292,7 @@ class _Matching:
 # --- blockers by the document and the StatefulSets ---
 
 
-def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: ThroughPods) -> Iterator[Blocker]:
+def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: PodDriver) -> Iterator[Blocker]:
     conditions = driver.conditions()
     for name in reading.missing:
         yield _blocker(

@@ -21,7 +21,6 @@ from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.coming_back import AwayNode, ReturnPhase
-from kafkafeatures.core.roll.drivers import patience_of
 from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
@@ -94,12 +93,14 @@ class RestartNode(AwayNode, frozen=True):
         return RestartInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Meaning of a rejected eviction, by its HTTP status `code`: 403 and 400 need action; any other means that a
-        PodDisruptionBudget does not allow it now (the API server answers 429).
+        """Meaning of a rejected request, by its HTTP status `code`: 403 and 400 need action; any other means that the
+        API server does not allow it now (429), such as an eviction because of a PodDisruptionBudget.
         """
         reason = _REJECTED.get(code)
         text = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         remedy = "let the PodDisruptionBudget allow one pod to be away, or bring back those that are"
+        if self.by:
+            remedy = "wait: the API server has too much to do"
         if reason is not None:
             remedy = "grant the operator the right, or change what refuses it: an admission webhook, a policy"
         return Rejection(reason or Reason.WAITING_FOR_BUDGET, text, remedy, needs_action=reason is not None)
@@ -239,7 +240,7 @@ class RestartInFlight(InFlight, frozen=True):
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
-        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > patience_of(self.step.by)
+        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > pair.patience(self.step.by)
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:

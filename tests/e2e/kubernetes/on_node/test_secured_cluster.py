@@ -30,8 +30,7 @@ from tests.e2e.rig.releases import RECENT
 from tests.e2e.rig.releasing import PACKAGES
 from tests.examples import CLUSTER_ID, PLAN, ROOT, left_out, replaced, steady
 
-PAGE = ROOT / "docs" / "tutorial.md"
-PART = re.compile(r"(?<=\n)## On Kubernetes, .*?(?=\n## )", re.DOTALL)
+PAGE = ROOT / "docs" / "how-to" / "beside-a-secured-cluster.md"
 BLOCK = re.compile(r"```sh\n(?P<commands>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.DOTALL)
 COMMAND = re.compile(r"(?:.*\\\n)*(?:.*<<END\n(?:.*\n)*?END\n|.*\n)")
 EXIT = re.compile(r"# exit code (\d+)")
@@ -164,7 +163,7 @@ def test_the_commands_of_the_page_raise_a_level_and_print_what_the_page_shows_an
         "KAFKA": secured.bootstrap_servers,
     }
     page = PAGE.read_text()
-    part = with_values(PART.findall(page)[0], values)
+    part = with_values(page, values)
     blocks = [COMMAND.findall(block["commands"]) for block in BLOCK.finditer(part)]
     output_of_each = iter(outputs_of([command for block in blocks for command in block], tmp_path, environment))
     outputs = ["".join(next(output_of_each) for _ in block) for block in blocks]

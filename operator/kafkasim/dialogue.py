@@ -1,0 +1,75 @@
+"""Texts of a simulated cluster on standard output: JSON lines for programs, sentences for people.
+
+Called by `__main__` when the cluster runs, and for each control request.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+HELP = """\
+upgrade broker 2 4.2      stop broker 2, and start it with Kafka 4.2; also start broker 2 4.2
+stop broker 2             an orderly end; kill ends it at once, start starts it again
+stop controller 3001      the same for a controller
+set metadata.version 27   change a level from outside, as with kafka-features.sh
+snapshot                  write a checkpoint of the metadata log
+help                      these lines; Ctrl-C ends the cluster
+"""
+
+
+class Dialogue(Protocol):
+    """What a simulated cluster prints."""
+
+    def greet(self, greeting: dict[str, Any]) -> None:
+        """Print that all ports are open. greeting: `bootstrapServers`, `bootstrapControllers`, `nodes`, `clusterId`."""
+
+    def explains(self, request: str) -> bool:
+        """Print an explanation if the request asks for it; False for any other request."""
+
+    def answer(self, request: str, error: str) -> None:
+        """Print that a request is done, or, if `error` is not empty, why it is refused."""
+
+
+class JsonLines:
+    """A JSON object in each line, with `simulated`."""
+
+    def greet(self, greeting: dict[str, Any]) -> None:
+        _write(json.dumps(greeting) + "\n")
+
+    def explains(self, request: str) -> bool:
+        return False
+
+    def answer(self, request: str, error: str) -> None:
+        outcome: dict[str, Any] = {"error": error} if error else {"done": True}
+        _write(json.dumps({"simulated": True, "request": request, **outcome}) + "\n")
+
+
+class Sentences:
+    """Sentences, and a prompt if a person can type. write: writes to the terminal at once."""
+
+    def __init__(self, *, has_prompt: bool, write: Callable[[str], None] | None = None) -> None:
+        self._prompt, self._write = "> " if has_prompt else "", write or _write
+
+    def greet(self, greeting: dict[str, Any]) -> None:
+        self._write(
+            f"A SIMULATED cluster of {greeting['nodes']} nodes runs on 127.0.0.1; no Kafka. In another terminal:\n\n"
+            f"    kafkafeatures describe --bootstrap-server {greeting['bootstrapServers'].partition(',')[0]}\n\n"
+            f"Here, change the cluster; `help` lists how. Ctrl-C ends it.\n{self._prompt}"
+        )
+
+    def explains(self, request: str) -> bool:
+        if request not in ("help", "?", ""):
+            return False
+        self._write((HELP if request else "") + self._prompt)
+        return True
+
+    def answer(self, request: str, error: str) -> None:
+        self._write(f"{error or 'done'}\n{self._prompt}")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

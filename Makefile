@@ -83,6 +83,10 @@ lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	  --no-header --upgrade --group site -c requirements/dev.lock -o requirements/site.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade --group release -c requirements/dev.lock -o requirements/release.lock
+	@printf '%s\n' 'gssapi ~= 1.12' | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --upgrade - -o requirements/kerberos.lock
+	@printf '%s\n' 'Cython == 3.3.0' setuptools | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --upgrade - -o requirements/kerberos-build.lock
 	@printf '%s\n' hatchling pip setuptools | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade - -o requirements/build.lock
 

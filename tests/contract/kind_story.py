@@ -70,7 +70,7 @@ class Shell:
     def __init__(self, api: Orders, kafka: Kafka) -> None:
         kube = SimpleNamespace(
             resource=lambda name: KubeResource(api.object),
-            events=lambda name: api.server.events(),
+            events=lambda namespace, name: api.server.events(),
             version=lambda: "v1.34.0",
             deployment=lambda namespace, name: None,
             pod=lambda namespace, name: None,

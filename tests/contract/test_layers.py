@@ -77,11 +77,12 @@ ROOMS = {
     ),
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
-    "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",
+    "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster",
     "cli.kube": (
         "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "
         "cli.pages"
     ),
+    "cli.serve": "api core environment kafka kraftlog cli.shell cli.cluster cli.kube cli.pages",
     "cli.pipeline": "api core client_targets featurelog cli.shell cli.pages",
     "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",
     # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.
@@ -100,7 +101,7 @@ LIBRARIES = {
     "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
-    "markupsafe": "cli.pages.html_parts",
+    "markupsafe": "cli.shell.html_parts",
     "msgspec": (
         "api client_files core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
         "kraftlog.fast_json featurelog.ledger"

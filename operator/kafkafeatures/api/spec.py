@@ -41,7 +41,7 @@ _PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
 class SaslSpec(Struct, frozen=True, kw_only=True):
     """SASL mechanism. Its secrets are never in the document itself."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
     username: Annotated[str, Text(256)] | None = None
     secret_ref: LoginSecretRef
 
@@ -57,8 +57,8 @@ class ListenerSpec(Struct, frozen=True, kw_only=True):
 
 
 def _refuse_unencrypted_secrets(tls: TlsSpec | None, sasl: SaslSpec | None) -> None:
-    """Raise ValueError for a mechanism that sends the secret itself, without TLS. SCRAM sends only proofs of it."""
-    if tls is None and sasl is not None and not sasl.mechanism.startswith("SCRAM"):
+    """Raise ValueError for a mechanism that sends the secret itself, without TLS. SCRAM and GSSAPI send only proofs."""
+    if tls is None and sasl is not None and sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
         raise ValueError(
             f"{sasl.mechanism} without TLS would send the secret unencrypted; add 'tls: {{}}', or use SCRAM"
         )

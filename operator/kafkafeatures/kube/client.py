@@ -190,14 +190,14 @@ class KubeApi:
         secret = await self._secret(namespace, name)
         if secret is None or (secret["metadata"].get("labels") or {}).get(CREDENTIALS) != "true":
             return None
-        return _texts(secret)
+        return secret_texts(secret)
 
     async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
         secret = await self._secret(namespace, name)
         owners = [] if secret is None else secret["metadata"].get("ownerReferences") or []
         if secret is None or owner not in [reference.get("uid") for reference in owners]:
             return None
-        return {key: text for key, text in _texts(secret).items() if key.endswith(".crt")}
+        return {key: text for key, text in secret_texts(secret).items() if key.endswith(".crt")}
 
     async def _secret(self, namespace: str, name: str) -> dict[str, Any] | None:
         try:
@@ -307,6 +307,7 @@ def _path(namespace: str, name: str = "") -> str:
     return f"/apis/{GROUP}/{VERSION}{namespace_path}/{PLURAL}{f'/{name}' if name else ''}"
 
 
-def _texts(secret: Mapping[str, Any]) -> dict[str, str]:
+def secret_texts(secret: Mapping[str, Any]) -> dict[str, str]:
+    """The values by key. Those that are no text have their bytes as surrogates, as file names in Python have."""
     data = secret.get("data") or {}
-    return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in data.items()}
+    return {key: base64.b64decode(text).decode("utf-8", "surrogateescape") for key, text in data.items()}

@@ -20,6 +20,7 @@ from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.base.settings import (
     Address,
     ClusterSettings,
+    Kerberos,
     OAuthClient,
     OAuthToken,
     Sasl,
@@ -28,6 +29,7 @@ from kafkafeatures.kafka.base.settings import (
 )
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.krb5_conf import Realms, read_krb5_conf
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
 
@@ -50,6 +52,8 @@ Material = Mapping[Reference, Mapping[str, str] | None]
 
 CERTIFICATES = "*.crt"
 """The key that stands for all keys that end so: a certificate authority that is being replaced is under several."""
+KEYTAB = "keytab"
+"""The key of a Kerberos keytab: the only value that is not text."""
 
 
 class CredentialsInvalid(Exception):
@@ -117,7 +121,8 @@ def material_of(material: Material) -> Read:
     def read(reference: Reference, key: str) -> str | None:
         texts = material[reference]
         if texts is not None:
-            return certificates_in(texts) if key == CERTIFICATES else texts.get(key)
+            text = certificates_in(texts) if key == CERTIFICATES else texts.get(key)
+            return _text(text, key, f"the {reference.kind} {reference.name}")
         if reference.kind == "ConfigMap":
             raise CredentialsInvalid(f"ConfigMap {reference.name} not found")
         # The same text for both causes: a user who may write a resource must not learn which Secrets exist.
@@ -141,14 +146,22 @@ def secrets_in(folder: Path | None) -> Read:
             if key == CERTIFICATES:
                 files = (folder / name).glob(CERTIFICATES)
                 return certificates_in({file.name: file.read_text(encoding="utf-8") for file in files})
-            return (folder / name / key).read_text(encoding="utf-8")
+            text = (folder / name / key).read_text(encoding="utf-8", errors="surrogateescape")
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not text"
             raise CredentialsInvalid(f"{folder / name / key}: {reason}") from None
+        return _text(text, key, str(folder / name))
 
     return read
+
+
+def _text(text: str | None, key: str, location: str) -> str | None:
+    """The text itself. Raises CredentialsInvalid where bytes of it are no text, as only those of a keytab may be."""
+    if text is not None and key != KEYTAB and any("\ud800" <= character <= "\udfff" for character in text):
+        raise CredentialsInvalid(f"{location}: the value of {key} is not text")
+    return text
 
 
 def certificates_in(texts: Mapping[str, str]) -> str | None:
@@ -257,6 +270,8 @@ def _sasl(spec: SaslSpec | None, reader: Read) -> Sasl | None:
     login = Reference("Secret", ref.name)
     if spec.mechanism == "OAUTHBEARER":
         return Sasl(spec.mechanism, oauth=_oauth(login, reader))
+    if spec.mechanism == "GSSAPI":
+        return Sasl(spec.mechanism, kerberos=_kerberos(spec, login, reader))
     username = spec.username or need(reader, login, ref.username_key).strip("\r\n")
     return Sasl(spec.mechanism, username, need(reader, login, ref.password_key).strip("\r\n"))
 
@@ -281,3 +296,17 @@ def _oauth(login: Reference, reader: Read) -> OAuthToken | OAuthClient:
         scope=scope.strip() if scope else None,
         tls=Tls(ca=ca),
     )
+
+
+def _kerberos(spec: SaslSpec, login: Reference, reader: Read) -> Kerberos:
+    """The login of a Secret with the keys `keytab` and `krb5.conf`, and if needed `service-name`. The user name is the
+    principal.
+    """
+    principal = spec.username or need(reader, login, spec.secret_ref.username_key).strip()
+    keytab, text = need(reader, login, KEYTAB), need(reader, login, "krb5.conf")
+    try:
+        realms = read_krb5_conf(text) if keytab else Realms()  # without one, references are only noted
+    except ValueError as error:
+        raise CredentialsInvalid(f"the Secret {login.name}: krb5.conf: {error}") from None
+    service = (reader(login, "service-name") or "kafka").strip()
+    return Kerberos(service, principal, keytab.encode(errors="surrogateescape"), realms=realms)

@@ -83,9 +83,11 @@ A4 = 1047
 _POLICY = re.compile('(<meta http-equiv="Content-Security-Policy" content=")([^"]*)"')
 
 
-def opened(page: Path, profile: Path) -> Opened:
-    """Open a file with Chromium, in a new and empty profile."""
-    done = _chromium(page, profile)
+def opened(page: Path | str, profile: Path, *, seconds: int = 0) -> Opened:
+    """Open a file or an address with Chromium, in a new and empty profile. `seconds`: after so many by the page's own
+    clock, which does not wait.
+    """
+    done = _chromium(page, profile, *([f"--virtual-time-budget={1000 * seconds}"] if seconds else []))
     return Opened(done.stdout, tuple(line for line in done.stderr.splitlines() if "CONSOLE" in line))
 
 
@@ -114,9 +116,10 @@ def _with_ours(policy: re.Match[str]) -> str:
     return f"{policy[1]}{rules} 'nonce-ours'\""
 
 
-def _chromium(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def _chromium(page: Path | str, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
     install_packages(PACKAGES)
+    address = page if isinstance(page, str) else page.as_uri()
     return subprocess.run(
-        ["chromium", *QUIET, *more, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()],
+        ["chromium", *QUIET, *more, f"--user-data-dir={profile}", "--dump-dom", address],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip

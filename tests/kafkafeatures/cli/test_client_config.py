@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.cli.cluster.client_config import ConfigInvalid, parse_properties, read_properties, security_of
-from kafkafeatures.kafka.base.settings import Address, OAuthClient, OAuthToken, parse_addresses
+from kafkafeatures.kafka.base.settings import Address, Kerberos, OAuthClient, OAuthToken, parse_addresses
 
 CERT = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+GSSAPI = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"
 
 
@@ -85,7 +87,18 @@ def test_tokens_are_fetched_or_read_from_a_file(tmp_path: Path) -> None:
         ({"Security.Protocol": "SSL"}, "unknown property Security.Protocol; did you mean security.protocol?"),
         ({"sasl_mechanism": "PLAIN"}, "unknown property sasl_mechanism; did you mean sasl.mechanism?"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is not set; set it to one of PLAIN, SCRAM-SHA-256"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "invalid sasl.mechanism GSSAPI: expected one"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "DIGEST"}, "invalid sasl.mechanism DIGEST: expected one"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}, "AWS_MSK_IAM is not supported: it signs"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "GSSAPI needs sasl.kerberos.service.name"),
+        ({**GSSAPI, "sasl.jaas.config": f"{KRB5} useKeyTab=true;"}, "useKeyTab=true needs keyTab and principal"),
+        (
+            {**GSSAPI, "sasl.jaas.config": f'{KRB5} useKeyTab=true keyTab="/no/keytab" principal="a@B";'},
+            "sasl.jaas.config: keyTab /no/keytab: No such file or directory",
+        ),
+        (
+            {**GSSAPI, "sasl.jaas.config": f'{KRB5} principal="a@B";'},
+            "GSSAPI needs Krb5LoginModule with useKeyTab=true",
+        ),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "no username and password"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs"),
         ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem"}, "No such file"),
@@ -111,10 +124,27 @@ def test_client_properties_that_do_not_concern_the_connection_are_ignored() -> N
     assert security_of(dict.fromkeys(names.split(), "x"), "f") == security_of({}, "f")
 
 
-def test_a_jks_store_is_refused_with_the_commands_that_make_pem(tmp_path: Path) -> None:
-    (tmp_path / "trust.jks").write_bytes(b"\xfe\xed\xfe\xed")
-    with pytest.raises(ConfigInvalid, match="is not PEM; convert it"):
-        security_of({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "trust.jks")}, "f")
+def test_a_kerberos_login_has_a_keytab_or_the_tickets_of_a_cache(tmp_path: Path) -> None:
+    keytab = tmp_path / "alice.keytab"
+    keytab.touch()
+    jaas = f'{KRB5} useKeyTab=true storeKey=true keyTab="{keytab}" principal="alice@EXAMPLE.COM";'
+    found = security_of({**GSSAPI, "sasl.jaas.config": jaas}, "f")
+    assert found.sasl is not None
+    assert found.sasl.kerberos == Kerberos("kafka", "alice@EXAMPLE.COM", keytab)
+    jaas = f'{KRB5} useTicketCache=true ticketCache="/tmp/krb5cc_1" serviceName="other";'
+    found = security_of({**GSSAPI, "sasl.jaas.config": jaas}, "f")
+    assert found.sasl is not None
+    assert found.sasl.kerberos == Kerberos("other", ticket_cache="/tmp/krb5cc_1")
+
+
+@pytest.mark.parametrize(("store", "flag"), [("truststore", "-nokeys"), ("keystore", "-nodes")])
+def test_a_jks_store_is_refused_with_the_commands_that_make_pem(tmp_path: Path, store: str, flag: str) -> None:
+    path = tmp_path / "store.jks"
+    path.write_bytes(b"\xfe\xed\xfe\xed")
+    with pytest.raises(ConfigInvalid, match="is not PEM; make PEM of it: keytool -importkeystore") as caught:
+        security_of({"security.protocol": "SSL", f"ssl.{store}.location": str(path)}, "f")
+    assert f"-srckeystore {path} -destkeystore store.p12 -deststoretype PKCS12" in str(caught.value)
+    assert f"openssl pkcs12 -in store.p12 {flag} -out store.pem" in str(caught.value)
 
 
 def test_bootstrap_addresses_are_parsed_as_kafka_does() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -12,7 +13,7 @@ from featurelog.gate import Target
 from kafkafeatures.cli.pages import fleet as pages
 from kafkafeatures.cli.pages.cluster import cluster_page
 from kafkafeatures.cli.pages.cluster_tables import ClusterTables
-from kafkafeatures.cli.pages.fleet import fleet_page
+from kafkafeatures.cli.pages.fleet import fleet_page, headline
 from kafkafeatures.cli.pages.lanes import FLAPS
 from kafkafeatures.cli.pages.sortable import SCRIPT
 from kafkafeatures.core.facts.releases import releases
@@ -108,16 +109,17 @@ def test_the_fleet_page_lists_ghosts_drift_and_migrations() -> None:
 
 
 def test_the_page_of_a_cluster_lists_its_blockers_with_their_last_registration() -> None:
-    one, made = cluster_with(Story.GHOST_CONTROLLER), page_of(Story.GHOST_CONTROLLER)
-    rows = {row[0]: row[1:] for row in made.rows_under("What prevents the change")[1:]}
+    one = cluster_with(Story.GHOST_CONTROLLER)
+    text = cluster_page(document_and_clusters()[0], one, "fleet.html")
     ghost = history_with(Story.GHOST_CONTROLLER).plan.ghost
-    assert sorted(rows) == [
-        "brokers 1-3NodeRange",
-        f"controller {ghost}NodeRangemay be a ghost registration",
-        "controllers 101-103NodeRange",
+    assert sorted(re.findall(r'<h3>(.*?)</h3>\n<p class="muted">(.*?)</p>', text)) == [
+        ("brokers 1-3, Kafka 4.1", "Kafka too old"),
+        (f"controller {ghost}, Kafka 4.0", "Kafka too old, may be a ghost registration"),
+        ("controllers 101-103, Kafka 4.1", "Kafka too old"),
     ]
-    assert {row[0] for row in rows.values()} == {"4.0", "4.1"}
-    shown = "".join("".join(row) for row in rows.values())
+    shown = Page(text).text
+    assert "<details><summary>Evidence" in text  # folded, and the remedy is not
+    assert "NodeRange" not in text
     for node in one.gate["blockers"]["nodes"]:
         assert f"{node['node']}/{node['file']}, offset {node['offset']}" in shown
         assert f"{node['role']} {node['nodeId']}: " in shown
@@ -208,7 +210,7 @@ def test_pages_show_words_instead_of_raw_table_values(story: Story | None) -> No
 def test_unknown_verdicts_are_shown_with_their_reason() -> None:
     document = gate(TARGET, {}, at_ms=0).as_json()
     unknown = gate(TARGET, {name: {"upgrade_readiness": []} for name in fleet()}).as_json()
-    assert "Unknown" in Page(fleet_page(document, ())).text
+    assert "No cluster was read, so nothing is known for release 4.2" in Page(fleet_page(document, ())).text
     made = Page(cluster_page(unknown, ClusterTables(unknown["clusters"][0])))
     assert "the tables say nothing of this target" in made.text
 
@@ -247,7 +249,51 @@ def test_long_tables_of_the_fleet_page_are_cut(monkeypatch: pytest.MonkeyPatch) 
     assert "9 more are not shown" in made.text  # of 12 clusters in the simulated fleet
 
 
-def test_rolls_are_drawn_on_a_common_time_axis() -> None:
+COUNTS = [
+    ((0, 10, 0), "10 of 10 clusters are blocked for release 4.2"),
+    ((2, 10, 0), "10 of 12 clusters are blocked for release 4.2"),
+    ((2, 1, 3), "1 of 6 clusters is blocked and 3 of 6 clusters are unknown for release 4.2"),
+    ((12, 0, 0), "12 of 12 clusters are ready for release 4.2"),
+    ((1, 0, 0), "1 of 1 cluster is ready for release 4.2"),
+]
+
+
+@pytest.mark.parametrize(("counts", "words"), COUNTS)
+def test_the_headline_of_a_fleet_counts_the_clusters_that_are_not_ready(
+    counts: tuple[int, int, int], words: str
+) -> None:
+    assert headline(dict(zip(("ready", "blocked", "unknown"), counts, strict=True)), "release 4.2") == words
+
+
+def test_the_grid_has_the_verdict_of_each_cluster_for_each_release() -> None:
+    head, *rows = page_of_fleet().rows_under("Which cluster can be raised")
+    assert head == ["Cluster", *RELEASES]
+    by_cluster = {row[0]: dict(zip(RELEASES, row[1:], strict=True)) for row in rows}
+    assert len(by_cluster) == 12  # all of the small fleet
+    for _, one in document_and_clusters()[1]:
+        grid = by_cluster[one.gate["cluster"]]
+        shown = {release: verdict.lower() for release, verdict in grid.items() if verdict != "-"}
+        assert shown == {release: one.releases[release] for release in shown}
+        assert grid["4.2"].lower() == one.gate["verdict"]
+    assert "-" in {verdict for grid in by_cluster.values() for verdict in grid.values()}
+
+
+def test_a_cluster_that_was_not_judged_is_unknown_in_the_grid_and_not_below() -> None:
+    document, clusters = document_and_clusters()
+    link, other = clusters[0]
+    blank = ClusterTables({**other.gate, "cluster": "blank"})
+    made = Page(fleet_page(document, [(link, other), ("blank.html", blank)]))
+    *_, row = made.rows_under("Which cluster can be raised")
+    assert (row[0], set(row[1:])) == ("blank", {"Unknown"})
+
+
+def test_what_blocks_a_fleet_is_named_in_words() -> None:
+    causes = [row[0] for row in page_of_fleet().rows_under("Why clusters are blocked")[1:]]
+    assert "Kafka too old" in causes
+    assert not [cause for cause in causes if re.search("[a-z][A-Z]", cause)]
+
+
+def test_a_roll_of_several_nodes_has_a_time_axis_of_its_own() -> None:
     begin = datetime(2026, 10, 30, 12, tzinfo=UTC)
     times = dict.fromkeys(("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts"), begin)
     row = {
@@ -259,7 +305,7 @@ def test_rolls_are_drawn_on_a_common_time_axis() -> None:
     nothing = dict.fromkeys(("stopping_ts", "fenced_ts", "unfenced_ts", "in_sync_ts", "duration_ms"))
     once = {**row, **nothing, "step": 3, "role": "controller", "node_id": 101, "kind": "registered"}
     made = Page(cluster_page(document, ClusterTables(clusters[0][1].gate, {"rolls": [row, away, once]})))
-    rows = made.rows_under("Times that a node was away")[1:]
+    rows = made.rows_under("Roll of 3 nodes, 2026-10-30 12:00:00 UTC to 2026-10-30 12:02:00 UTC")[1:]
     assert rows.pop()[0] == "controller 1011 time"
     classes = [one.get("class") for _, one in made.tags]
     assert classes.count("moment") == 3  # on two lanes, and in the key
@@ -267,3 +313,20 @@ def test_rolls_are_drawn_on_a_common_time_axis() -> None:
         ["controlled shutdown", "in sync"], ["controlled shutdown", "still away"],
     ]  # fmt: skip
     assert [(one[0], one[3]) for one in rows] == [("broker 41 time", "2 min"), ("broker 51 time", "not known")]
+
+
+def test_rolls_far_apart_are_drawn_apart_and_older_ones_are_folded() -> None:
+    def roll(number: int) -> list[dict[str, Any]]:
+        begin = datetime(2026, 10, number, 12, tzinfo=UTC)
+        times = {"stopping_ts": begin, "in_sync_ts": begin.replace(minute=1)} | dict.fromkeys(
+            ("fenced_ts", "registered_ts", "unfenced_ts")
+        )
+        facts = {"kind": "controlled", "outcome": "in_sync", "role": "broker", "duration_ms": 60_000}
+        return [{"roll_id": number, "step": node, "node_id": node, **facts, **times} for node in (1, 2)]
+
+    document, clusters = document_and_clusters()
+    rolls = {"rolls": [row for number in (1, 2, 3, 4) for row in roll(number)]}
+    text = cluster_page(document, ClusterTables(clusters[0][1].gate, rolls))
+    captions = [words for _, words in Page(text).captions if words.startswith("Roll of")]
+    assert [words[17:27] for words in captions] == ["2026-10-04", "2026-10-03", "2026-10-02", "2026-10-01"]
+    assert re.findall("<summary>(Roll of [^<]*)", text) == [captions[-1]]

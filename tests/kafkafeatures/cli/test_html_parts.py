@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from kafkafeatures.cli.pages import cluster_tables, html_parts, sortable
-from kafkafeatures.cli.pages.html_parts import Html
+from kafkafeatures.cli.pages import cluster_tables, sortable
 from kafkafeatures.cli.pages.timeline import Axis, legend, with_axis
+from kafkafeatures.cli.shell import html_parts
+from kafkafeatures.cli.shell.html_parts import Html
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkafeatures.worlds import NOW
 

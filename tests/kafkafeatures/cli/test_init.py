@@ -44,18 +44,25 @@ def test_init_lists_levels_by_name_and_unfinalized_features_as_comments(
     ]
 
 
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;"
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="secret-8f22";'
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "keys"),
+    [("SCRAM-SHA-512", SCRAM, "username, password"), ("GSSAPI", KRB5, "username, keytab, krb5.conf")],
+)
 def test_init_names_the_secrets_to_create_with_their_keys(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    mechanism: str, jaas: str, keys: str,
+) -> None:  # fmt: skip
     properties = tmp_path / "client.properties"
     properties.write_text(
-        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="alice" password="secret-8f22";\n'
+        f"security.protocol=SASL_SSL\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n"
+        "sasl.kerberos.service.name=kafka\n"
     )
     first, *_ = text = printed(monkeypatch, capsys, "--config", str(properties)).splitlines()
     assert first == (
-        "# It needs these Secrets, each with the label kafkafeatures.dev/credentials=true: "
-        "kafka-login (username, password)"
+        f"# It needs these Secrets, each with the label kafkafeatures.dev/credentials=true: kafka-login ({keys})"
     )
     assert "secret-8f22" not in "\n".join(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.cli.kube.list import _Rows
+from kafkafeatures.cli.kube.list import cells_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.statuses import resource
@@ -20,5 +20,5 @@ from tests.kafkafeatures.statuses import resource
     ids=["no status yet", "in sync", "stalled"],
 )
 def test_list_shows_the_reason_as_state_and_counts_levels(found: KubeResource, state: str, levels: str) -> None:
-    cells = _Rows(everywhere=True).cells(found)
+    cells = cells_of(found)
     assert (cells["State"], cells["Levels"]) == (state, levels)

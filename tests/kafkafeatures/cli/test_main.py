@@ -90,7 +90,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         ),
         (("migration", "settings", "--frob"), 64, "kafkafeatures migration: unknown flag --frob; see"),
         (("plan", "-R"), 64, "kafkafeatures plan: unknown flag -R; see kafkafeatures plan --help"),
-        (("plan", "-A"), 64, "kafkafeatures plan: unknown flag -A (list takes it); see"),
+        (("plan", "-A"), 64, "kafkafeatures plan: unknown flag -A (list, serve take it); see"),
         (("describe", "h:9092"), 64, "invalid argument 'h:9092': use --bootstrap-server h:9092; see"),
         (("plan", "a.yaml"), 64, "kafkafeatures plan: invalid argument 'a.yaml': use -f a.yaml; see"),
         (("apply", "--yes", "./a.yml"), 64, "invalid argument './a.yml': use -f ./a.yml; see"),

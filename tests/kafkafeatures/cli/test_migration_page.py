@@ -10,9 +10,9 @@ import pytest
 from kafkafeatures.api.status import EMPTY, BrokersByMode, EqualityStatus, MigrationStatus, Status, WayBack
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.cli.pages.migration import MAX_NODES, STYLE_OF_MIGRATIONS
 from kafkafeatures.cli.pages.resource import page
+from kafkafeatures.cli.shell.html_parts import time_in_log
 from kafkafeatures.core.engine.event_records import EventFacts
 from kraftlog.modes import MigrationHistory, ModeChange, StateChange
 from kraftlog.rolls import RollHistory

@@ -43,7 +43,7 @@ class Kube:
     def version(self) -> str:
         return "v1.34.0"
 
-    def events(self, name: str) -> list[dict[str, Any]]:
+    def events(self, namespace: str, name: str) -> list[dict[str, Any]]:
         return []
 
 

@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kafkafeatures.api.names import APPROVE
+from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.records import stamp
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.resource import page
+from kafkafeatures.cli.pages.resource import page, plan_page
 from kafkafeatures.core.engine.event_records import EventFacts
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.cli.restarts import LATER, RESTART, in_flight
@@ -108,6 +110,62 @@ def test_messages_blockers_and_steps_of_a_status_are_on_the_page(kind: str) -> N
     assert [one for one in texts if one not in made.text] == []
 
 
+def verdict(text: str) -> tuple[str, str]:
+    """(CSS class, words) of the verdict at the top."""
+    ((style, words),) = re.findall(r'<h1>.*?</h1>\n<p class="box (\w+)-bar"><strong class="\w+">(.*?)</strong>', text)
+    return style, words
+
+
+STYLES = {"none": "wait", "in sync": "good", "approval": "wait", "soaking": "wait", "stalled": "bad"}
+
+
+@pytest.mark.parametrize("kind", STYLES)
+def test_the_verdict_is_red_only_if_something_has_to_be_mended(kind: str) -> None:
+    assert verdict(page(resource(KINDS[kind]), [], LATER, NOT_READ))[0] == STYLES[kind]
+
+
+def test_a_waiting_plan_has_its_approve_command_until_it_is_approved() -> None:
+    waiting = statuses.waiting_for_approval()
+    command = f"kafkafeatures approve orders -n kafka --plan {waiting['plan']['hash'][:19]}"
+    assert f'<code class="command">{command}</code>' in page(resource(waiting), [], LATER, NOT_READ)
+    approved = resource(waiting, annotations={APPROVE: waiting["plan"]["hash"]})
+    assert "kafkafeatures approve" not in page(approved, [], LATER, NOT_READ)
+    assert waiting["plan"]["hash"] not in page(resource(waiting), [], LATER, NOT_READ)  # 64 digits are not read
+
+
+def test_blockers_are_cards_in_words_with_their_remedies_open() -> None:
+    text = page(resource(statuses.stalled()), [], LATER, NOT_READ)
+    assert re.findall(r'<h3>(.*?)</h3>\n<p class="muted">(.*?)</p>', text) == [
+        ("controller 3003, Kafka 3.9", "Ghost registration")
+    ]
+    assert "<summary>Remedy" not in text
+
+
+def test_the_page_of_a_plan_alone_has_its_verdict_steps_and_command() -> None:
+    text = plan_page(resource(statuses.waiting_for_approval()), PlanVerdict.APPROVAL_REQUIRED, LATER)
+    assert verdict(text) == ("wait", "Waiting for approval")
+    made = Page(text)
+    assert "kafkafeatures approve orders -n kafka --plan sha256:" in made.text
+    assert "What happened" not in made.text
+    assert [row[1] for row in made.rows_under("Steps")[1:]] == ["Pending", "Pending"]
+
+
+def test_evidence_about_clients_is_on_the_page_with_senders_and_gaps() -> None:
+    condition = {"type": "ClientsCompatible", "status": "False", "reason": "BlockingClients", "message": "Fetch v3"}
+    clients = {
+        "target": "4.2", "verdict": "blocked", "blockers": [{"api": "Fetch", "version": 3, "brokers": "1-3"}],
+        "blockerCount": 3, "senders": [{"clientId": "billing", "versions": "Fetch v3", "remedy": "upgrade it"}],
+        "gaps": [{"broker": 7, "cause": "NoScrape", "since": stamp(NOW)}],
+    }  # fmt: skip
+    status = {**statuses.in_sync(), "clients": clients}
+    status["conditions"] = [*status["conditions"], condition]
+    made = Page(page(resource(status), [], LATER, NOT_READ))
+    assert "Kafka 4.2: BlockingClientsFetch v3" in made.text
+    assert made.rows_under("Versions in use that Kafka 4.2 lacks; 2 more are not shown")[1][:2] == ["Fetch v3", "1-3"]
+    assert made.rows_under("Who sends them")[1][0] == "billing"
+    assert made.rows_under("Gaps")[1] == ["broker 7", "NoScrape", "2026-01-02 03:04:05 UTC", "now"]
+
+
 def test_the_page_of_a_resource_that_was_not_reconciled_yet_has_no_plan_and_no_reason() -> None:
     made = Page(page(resource({}), [], LATER, NOT_READ))
     assert "Not reconciled yet" in made.text
@@ -166,9 +224,12 @@ def test_every_text_of_the_report_page_has_enough_contrast(theme: int) -> None:
     """4.5 to 1 is what WCAG asks of text, 3 to 1 of a bar."""
     text = page(resource(statuses.in_sync()), [], LATER, NOT_READ)
     found = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[theme]
-    colours = dict(re.findall(r"--(\w+): (#\w+)", found))
+    colours = dict(re.findall(r"--([\w-]+): (#\w+)", found))
     for ground in (colours["page"], colours["box"]):
         assert all(contrast(colours[name], ground) >= 4.5 for name in ("text", "muted", "good", "bad", "wait"))
         assert contrast(colours["bar"], ground) >= 3
-    used = {name for rule in re.findall(r"background: (.*?)[;}]", text) for name in re.findall(r"--(\w+)", rule)}
-    assert used <= {"page", "box", "good", "bad", "wait", "bar"}
+    fills = {name for name in colours if name.endswith("-fill")}
+    assert len(fills) == 4
+    assert all(contrast(colours["text"], colours[fill]) >= 4.5 for fill in fills)
+    used = {name for rule in re.findall(r"background: (.*?)[;}]", text) for name in re.findall(r"--([\w-]+)", rule)}
+    assert used <= {"page", "box", "good", "bad", "wait", "bar", *fills}

@@ -11,9 +11,9 @@ import pytest
 
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY
-from kafkafeatures.cli.pages.html_parts import lasting, time_in_log
 from kafkafeatures.cli.pages.resource import page
 from kafkafeatures.cli.pages.roll import MAX_PIECES, MAX_ROWS, MAX_STRIPS, STYLE_OF_ROLLS
+from kafkafeatures.cli.shell.html_parts import lasting, time_in_log
 from kraftlog.rolls import Absence, RollHistory, RollReader
 from kraftlog.strips import Moment, Stretch, Strip
 from tests.kafkafeatures import statuses

@@ -9,8 +9,8 @@ import pytest
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.cli.pages.roll_rows import DAY, NodeAbsence, Point, Restart, restarts_of, rows_of, window_begins
+from kafkafeatures.cli.shell.html_parts import time_in_log
 from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
 from tests.kafkafeatures.cli.restarts import BY_HAND, LATER, RESTART, ended, event, in_flight

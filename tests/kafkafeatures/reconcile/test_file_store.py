@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ import yaml
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
+from kafkafeatures.kafka.base.settings import Kerberos
+from kafkafeatures.kafka.wire.krb5_conf import read_krb5_conf
+from kafkafeatures.kube.client import secret_texts
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.documents import read_file
@@ -181,6 +185,52 @@ def test_secrets_are_read_from_a_directory_per_secret_and_never_shown(tmp_path: 
     assert settings.controllers == settings.brokers
     assert settings.brokers.protocol == "SASL_SSL"
     assert "canary" not in repr(settings)
+
+
+KERBEROS = SECURED.replace("SCRAM-SHA-512", "GSSAPI, username: alice@EXAMPLE.COM")
+KRB5_CONF = "[libdefaults]\ndefault_realm = EXAMPLE.COM\n[realms]\nEXAMPLE.COM = {\nkdc = kdc.example.com\n}\n"
+KEYTAB = b"\x05\x02\xff\xfe\x00canary-5d2"
+
+
+def test_a_kerberos_login_has_a_keytab_which_is_no_text_and_a_krb5_conf(tmp_path: Path) -> None:
+    secret(tmp_path, "ca", ca_crt=Certificates().ca)
+    secret(tmp_path, "login", krb5_conf=KRB5_CONF, **{"service-name": "brokers\n"})
+    (tmp_path / "login" / "keytab").write_bytes(KEYTAB)
+    cluster = read_file(document(tmp_path, KERBEROS)).spec.cluster
+    from_files = settings_of(cluster, secrets_in(tmp_path)).brokers.sasl
+    data = {name: b64encode(text).decode() for name, text in (("keytab", KEYTAB), ("krb5.conf", KRB5_CONF.encode()))}
+    material: dict[Reference, dict[str, str] | None] = {
+        Reference("Secret", "ca"): {"ca.crt": Certificates().ca},
+        Reference("Secret", "login"): secret_texts({"data": {**data, "service-name": b64encode(b"brokers").decode()}}),
+    }
+    assert from_files == settings_of(cluster, material_of(material)).brokers.sasl
+    assert from_files is not None
+    realms = read_krb5_conf(KRB5_CONF)
+    assert from_files.kerberos == Kerberos("brokers", "alice@EXAMPLE.COM", KEYTAB, realms=realms)
+    assert "canary" not in repr(from_files)
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "message"),
+    [
+        ("krb5.conf", b"include /etc/krb5.conf", "the Secret login: krb5.conf: line 1: include is not supported"),
+        ("krb5.conf", b"", r"the Secret login: krb5.conf: \[libdefaults\] has no default_realm"),
+        ("krb5.conf", b"\xff", "login: the value of krb5.conf is not text"),
+    ],
+)
+def test_a_krb5_conf_that_cannot_be_used_is_refused(tmp_path: Path, key: str, content: bytes, message: str) -> None:
+    secret(tmp_path, "ca", ca_crt=Certificates().ca)
+    secret(tmp_path, "login", keytab="x")
+    (tmp_path / "login" / key).write_bytes(content)
+    with pytest.raises(CredentialsInvalid, match=message):
+        settings_of(read_file(document(tmp_path, KERBEROS)).spec.cluster, secrets_in(tmp_path))
+
+
+def test_a_value_of_a_secret_that_is_not_text_is_refused_by_its_key() -> None:
+    login = Reference("Secret", "login")
+    read = material_of({login: secret_texts({"data": {"password": b64encode(b"canary\xff").decode()}})})
+    with pytest.raises(CredentialsInvalid, match=r"^the Secret login: the value of password is not text$"):
+        read(login, "password")
 
 
 def test_certificates_of_several_keys_are_trusted_together(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafkafeatures.cli.clients.verdict_text import format_minute
-from kafkafeatures.cli.pages.html_parts import Html, table, text, time_in_log
 from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
+from kafkafeatures.cli.shell.html_parts import Html, table, text, time_in_log
 from kafkafeatures.core.clients.senders import LoggedUse, is_within
 from kafkafeatures.core.clients.targets import Acceptance, Targets
 from kafkafeatures.core.clients.verdict import ClientCheck

@@ -12,9 +12,9 @@ from datetime import timedelta
 from kafkafeatures.cli.clients.clients_page import CLIENT_STYLE, clients_by_day
 from kafkafeatures.cli.clients.senders_text import SENDER_COLUMNS, SENDERS_HEADING, proxy_notes, sender_row
 from kafkafeatures.cli.clients.verdict_text import COLUMNS, HEADINGS, earliest, gap_lines, headline, row, scope
-from kafkafeatures.cli.pages.html_parts import Html, lines, table, text, time_in_log, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
 from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
+from kafkafeatures.cli.shell.html_parts import Html, lines, table, text, time_in_log, whole_page
 from kafkafeatures.core.clients.senders import LoggedUse, Sender
 from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.clients.verdict import BrokerCoverage, ClientCheck, ClientVerdict

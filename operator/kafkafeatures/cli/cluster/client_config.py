@@ -2,8 +2,8 @@
 
 Called by `connect.py`, and by `zookeeper_config.py` for the same kind of file. It understands bootstrap.servers and
 bootstrap.controllers (used if no flag is given), config.providers, security.protocol, sasl.mechanism, sasl.jaas.config,
-ssl.* with PEM files, and the OAUTHBEARER token endpoint. An unknown property that would change the connection is
-refused, never ignored. JKS stores are refused, since reading one needs a JVM.
+ssl.* with PEM files, the OAUTHBEARER token endpoint, and sasl.kerberos.service.name. An unknown property that would
+change the connection is refused, never ignored. JKS stores are refused, since reading one needs a JVM.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import difflib
 import re
 from pathlib import Path
 
-from kafkafeatures.kafka.base.settings import OAuthClient, OAuthToken, Sasl, Security
+from kafkafeatures.kafka.base.settings import Kerberos, OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.pem import Tls
 
 PROTOCOLS = {  # security.protocol -> (with TLS, with SASL)
@@ -23,7 +23,8 @@ PROTOCOLS = {  # security.protocol -> (with TLS, with SASL)
 }
 STDIN = Path("-")
 """The name of standard input as a file."""
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+_AWS = "AWS_MSK_IAM"
 
 _JAAS_OPTION = re.compile(r"""([A-Za-z0-9_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
 """Groups: 1, the name; then the value: 2, in double quotes; 3, in single quotes; 4, without quotes."""
@@ -36,7 +37,7 @@ _UNDERSTOOD = frozenset(
     "ssl.truststore.type ssl.keystore.location ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.type "
     "ssl.key.password ssl.endpoint.identification.algorithm sasl.oauthbearer.token.endpoint.url "
     "sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret "
-    "sasl.oauthbearer.scope".split()
+    "sasl.oauthbearer.scope sasl.kerberos.service.name".split()
 )
 # Properties for the JVM, and passwords of stores, which PEM files do not have: they are ignored.
 _WITHOUT_MEANING = frozenset(
@@ -170,8 +171,11 @@ def _pem(properties: dict[str, str], source: str, store: str) -> str | None:
     except OSError as error:
         raise ConfigInvalid(f"{source}: {store}.location {location}: {error.strerror}") from None
     if kind not in ("", "PEM") or b"-----BEGIN" not in data:
+        flags = "-nokeys" if store.endswith("truststore") else "-nodes"
         raise ConfigInvalid(
-            f"{source}: {store}.location {location} is not PEM; convert it, for example with keytool and openssl pkcs12"
+            f"{source}: {store}.location {location} is not PEM; make PEM of it: "
+            f"keytool -importkeystore -srckeystore {location} -destkeystore store.p12 -deststoretype PKCS12 && "
+            f"openssl pkcs12 -in store.p12 {flags} -out store.pem"
         )
     return data.decode("ascii", "replace")
 
@@ -185,6 +189,11 @@ def _sasl(properties: dict[str, str], location: str) -> Sasl:
     mechanism = properties.get("sasl.mechanism", "").upper()
     if not mechanism:  # Kafka's own default is GSSAPI
         raise ConfigInvalid(f"{location}: sasl.mechanism is not set; set it to one of {', '.join(MECHANISMS)}")
+    if mechanism == _AWS:
+        raise ConfigInvalid(
+            f"{location}: {_AWS} is not supported: it signs with keys of AWS, whose libraries are not part of this "
+            "installation; enable SASL/SCRAM or mTLS on the cluster, and use that listener"
+        )
     if mechanism not in MECHANISMS:
         raise ConfigInvalid(f"{location}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
     options = _jaas(properties.get("sasl.jaas.config", ""))
@@ -195,6 +204,8 @@ def _sasl(properties: dict[str, str], location: str) -> Sasl:
         )
     if mechanism == "OAUTHBEARER":
         return Sasl(mechanism, oauth=_oauth(properties, options, location))
+    if mechanism == "GSSAPI":
+        return Sasl(mechanism, kerberos=_kerberos(properties, options, location))
     if "username" not in options or "password" not in options:
         raise ConfigInvalid(f"{location}: sasl.jaas.config has no username and password")
     return Sasl(mechanism, options["username"], options["password"])
@@ -232,4 +243,29 @@ def _oauth(properties: dict[str, str], options: dict[str, str], source: str) -> 
         client_secret=secret,
         scope=options.get("scope") or properties.get("sasl.oauthbearer.scope"),
         tls=tls_of(properties, source),
+    )
+
+
+def _kerberos(properties: dict[str, str], options: dict[str, str], source: str) -> Kerberos:
+    """The login of the options of Krb5LoginModule: with a keytab, or with the tickets of a cache. `source` names the
+    file of the properties in errors.
+    """
+    service = options.get("serviceName") or properties.get("sasl.kerberos.service.name", "")
+    if not service:  # as Kafka, which has no default either
+        raise ConfigInvalid(f"{source}: GSSAPI needs sasl.kerberos.service.name, such as kafka")
+    principal = options.get("principal", "")
+    if options.get("useKeyTab", "").lower() == "true":
+        location = options.get("keyTab", "").removeprefix("file:")
+        if not location or not principal:
+            raise ConfigInvalid(f"{source}: sasl.jaas.config: useKeyTab=true needs keyTab and principal")
+        try:
+            Path(location).open("rb").close()
+        except OSError as error:
+            raise ConfigInvalid(f"{source}: sasl.jaas.config: keyTab {location}: {error.strerror}") from None
+        return Kerberos(service, principal, Path(location).absolute())
+    if options.get("useTicketCache", "").lower() == "true":
+        return Kerberos(service, principal, ticket_cache=options.get("ticketCache", ""))
+    raise ConfigInvalid(
+        f"{source}: sasl.jaas.config: GSSAPI needs Krb5LoginModule with useKeyTab=true, keyTab and principal, or with "
+        "useTicketCache=true"
     )

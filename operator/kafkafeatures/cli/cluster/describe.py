@@ -97,7 +97,13 @@ def run(arguments: argparse.Namespace) -> int:
                 on.print()
                 ensemble.draw(on, znodes, observation)
 
-        show(arguments.output, draw, _TITLE)
+        def page() -> str:
+            from kafkafeatures.cli.cluster.page import cluster_page
+
+            return cluster_page(observation, flags_of(arguments), api_names)
+
+        # What ZooKeeper holds has no page of its own: it is drawn as on a terminal.
+        show(arguments.output, draw, _TITLE, page if znodes is None else None)
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 
@@ -176,7 +182,12 @@ def _describe_files(arguments: argparse.Namespace) -> int:
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import matrix
 
-        show(arguments.output, partial(matrix.draw, observation=observation), _TITLE)
+        def page() -> str:
+            from kafkafeatures.cli.cluster.page import cluster_page
+
+            return cluster_page(observation)
+
+        show(arguments.output, partial(matrix.draw, observation=observation), _TITLE, page)
         if arguments.output == "table":
             print(f"\nTo see which registrations may be ghosts: kafkafeatures log ghosts {quote(folder.display_name)}")
     else:

@@ -22,6 +22,8 @@ DEFAULT_NAME = "kafka"
 _LOGIN, _CA, _CLIENT = "kafka-login", "kafka-ca", "kafka-client"
 _SECRET_KEYS = {_LOGIN: "username, password", _CA: "ca.crt", _CLIENT: "tls.crt, tls.key"}
 """Secrets that a document names, and their keys (docs/how-to/connect.md)."""
+_LOGIN_KEYS = {"OAUTHBEARER": "token", "GSSAPI": "username, keytab, krb5.conf"}
+"""Keys of a login, by mechanism, where they are not those of a user name and a password."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +71,10 @@ def _secrets_in(cluster: dict[str, Any]) -> list[str]:
         for reference in part.values()
         if isinstance(reference, dict)
     )
-    return [f"{name} ({_SECRET_KEYS[name]})" for name in names]
+    keys = dict(_SECRET_KEYS)
+    for sasl in (listener["sasl"] for listener in listeners if "sasl" in listener):
+        keys[_LOGIN] = _LOGIN_KEYS.get(sasl["mechanism"], keys[_LOGIN])
+    return [f"{name} ({keys[name]})" for name in names]
 
 
 def _not_finalized(observation: Observation) -> Iterator[str]:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
-from kafkafeatures.cli.cluster.matrix_table import MatrixRow, draw_table, grouped_nodes
+from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow, draw_table, grouped_nodes
 from kafkafeatures.cli.shell.indented import hanging, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
 from kafkafeatures.core.engine.remedies import (
@@ -66,7 +66,7 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
         shown = ", ".join(f"{name} {level} -> {most}" for name, (level, most) in raises.items())
         line(console, Text(f"{counted(len(raises), 'other feature')} can be raised: {shown}", "bold"))
     _cluster(console, observation)
-    _features(console, observation, highest)
+    _table(console, observation, ("FEATURE", "FINALIZED"), feature_rows(observation, highest))
     _protocol(console, observation)
     blocking = {node.key for blocker in all_blockers for node in blocker.nodes} if blockers else set()
     _apart(console, observation, flags, blocking)
@@ -81,9 +81,7 @@ def draw_apis(console: Console, observation: Observation, api_names: dict[int, s
     """Print every API's version range on every node (KIP-35)."""
     _quorum_lost(console, observation)
     _cluster(console, observation)
-    keys = sorted({key for node in observation.nodes for key in _apis(node)})
-    rows = [MatrixRow(f"{api_names.get(key, '?')} ({key})", partial(_api_cell, key)) for key in keys]
-    _table(console, observation, ("API (KEY)", ""), rows, turn=False)
+    _table(console, observation, ("API (KEY)", ""), api_rows(observation, api_names), turn=False)
     _apart(console, observation)
     _not_read(console, observation)
 
@@ -92,44 +90,59 @@ def draw_apis(console: Console, observation: Observation, api_names: dict[int, s
 
 
 def _quorum_lost(console: Console, observation: Observation) -> None:
-    """Print a first line if no active controller is known: without one nothing can be changed. Files and clusters in
+    if text := quorum_lost(observation):
+        line(console, text)
+
+
+def quorum_lost(observation: Observation) -> Text | None:
+    """The first line if no active controller is known: without one nothing can be changed. Files and clusters in
     ZooKeeper mode have none anyway.
     """
     active = observation.active_controller
     if observation.source.files or isinstance(active, Known) or observation.in_zookeeper_mode:
-        return
+        return None
     voters = tuple(node for node in observation.nodes if Role.CONTROLLER in node.roles and node.is_voter)
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
     ids = shortened(node.id for node in silent)
     count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
     # This user could not read it, for lack of rights, credentials or TLS: there may well be an active controller.
     if active.failure.kind.is_of_the_asker:
-        line(console, Text(f"Active controller unknown: {active.failure}", "bold yellow"))
-        return
-    line(console, Text(f"No active controller: {active.failure}{count}", "bold red"))
+        return Text(f"Active controller unknown: {active.failure}", "bold yellow")
+    return Text(f"No active controller: {active.failure}{count}", "bold red")
 
 
 def _cluster(console: Console, observation: Observation) -> None:
     """Print the cluster with the number of its nodes, and the source of all facts."""
-    mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
-    id_ = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "id unknown"
-    nodes = ", ".join(_counts(observation)) or "no nodes"
-    line(console, Text.assemble("Cluster ", (id_, "bold"), f"  {mode}  {nodes}{_votes(observation)}"))
-    source = observation.source
-    if source.kind is SourceKind.METADATA_LOG:
-        text = f"Source: metadata log at offset {source.offset}, epoch {source.epoch}"
-        if source.files and source.at:
-            text = f"Source: files in {source.files}, at offset {source.offset}, epoch {source.epoch}, "
-            text += f"{source.at:%Y-%m-%d %H:%M:%S} UTC; no node was asked"
-    else:
-        answered = sum(isinstance(node.answer, Known) for node in observation.nodes)
-        text = f"Source: API requests, {answered} of {len(observation.nodes)} nodes answered"
-    if isinstance(observation.active_controller, Known):
-        text += f"; active controller {observation.active_controller.value}"
-    line(console, Text(text))
+    id_, mode, nodes = identity(observation)
+    line(console, Text.assemble("Cluster ", (id_, "bold"), f"  {mode}  {nodes}"))
+    line(console, Text(f"Source: {source_of(observation)}"))
     if isinstance(observation.finalized, Unknown):
         line(console, Text(f"Finalized levels unknown: {observation.finalized.failure}", "red"))
     console.print()
+
+
+def identity(observation: Observation) -> tuple[str, str, str]:
+    """(cluster id, metadata mode, how many nodes of each kind)."""
+    mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
+    id_ = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "id unknown"
+    nodes = ", ".join(_counts(observation)) or "no nodes"
+    return id_, mode, f"{nodes}{_votes(observation)}"
+
+
+def source_of(observation: Observation) -> str:
+    """The source of all facts, with its offset or the number of answers, and the active controller."""
+    source = observation.source
+    if source.kind is SourceKind.METADATA_LOG:
+        text = f"metadata log at offset {source.offset}, epoch {source.epoch}"
+        if source.files and source.at:
+            text = f"files in {source.files}, at offset {source.offset}, epoch {source.epoch}, "
+            text += f"{source.at:%Y-%m-%d %H:%M:%S} UTC; no node was asked"
+    else:
+        answered = sum(isinstance(node.answer, Known) for node in observation.nodes)
+        text = f"API requests, {answered} of {len(observation.nodes)} nodes answered"
+    if isinstance(observation.active_controller, Known):
+        text += f"; active controller {observation.active_controller.value}"
+    return text
 
 
 def _counts(observation: Observation) -> Iterator[str]:
@@ -156,47 +169,70 @@ def _votes(observation: Observation) -> str:
 
 
 def _observers(console: Console, observation: Observation) -> None:
-    """Print controllers that are observers: they do not count for a majority, which people may expect."""
-    if without_vote := observers(observation):
+    for state, text, advice in observing(observation):
         console.print()
+        hanging(console, Text(text), indent=_STATE_WIDTH, first=Text(f"{state:<{_STATE_WIDTH}}", "bold yellow"))
+        remedy(console, advice, indent=_STATE_WIDTH)
+
+
+def observing(observation: Observation) -> Iterator[tuple[str, str, str]]:
+    """(state, text, remedy) of controllers that are observers: they do not count for a majority, which people may
+    expect.
+    """
+    if without_vote := observers(observation):
         predicate = verb(without_vote, "is not a voter, and counts", "are not voters, and count")
-        text = Text(f"{title_of(without_vote)}: {predicate} for no majority")
-        hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{'Observer':<{_STATE_WIDTH}}", "bold yellow"))
-        remedy(console, observer_remedy(without_vote, quorum_mode(observation)), indent=_STATE_WIDTH)
+        text = f"{title_of(without_vote)}: {predicate} for no majority"
+        yield "Observer", text, observer_remedy(without_vote, quorum_mode(observation))
 
 
 def _protocol(console: Console, observation: Observation) -> None:
-    """Print the inter.broker.protocol.version, which brokers in ZooKeeper mode have instead of metadata.version, if it
-    was read.
+    if protocol := protocol_of(observation):
+        line(console, Text(protocol))
+
+
+def protocol_of(observation: Observation) -> str:
+    """Text with the inter.broker.protocol.version, which brokers in ZooKeeper mode have instead of metadata.version, if
+    it was read.
     """
     if not observation.in_zookeeper_mode:
-        return
+        return ""
     from kafkafeatures.core.ibp.report import in_use
 
-    if protocol := in_use(observation):
-        line(console, Text(f"{IBP}: {protocol}"))
+    protocol = in_use(observation)
+    return f"{IBP}: {protocol}" if protocol else ""
 
 
 def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[NodeKey] | None = None) -> None:
-    """Print nodes that are not live, with what is known about them ("story"); nodes with equal state and story share a
-    line. `blocking`: nodes of blockers, which are printed with their remedies, so that a ghost's is not printed here.
+    nodes_apart = [*apart(observation, flags, blocking or set())]
+    if nodes_apart:
+        console.print()
+    for state, text, advice in nodes_apart:
+        hanging(console, Text(text), indent=_STATE_WIDTH, first=Text(f"{state:<{_STATE_WIDTH}}", "bold red"))
+        if advice:
+            remedy(console, advice, indent=_STATE_WIDTH)
+
+
+def apart(observation: Observation, flags: str, blocking: set[NodeKey]) -> Iterator[tuple[str, str, str]]:
+    """(state, text, remedy) of nodes that are not live, with what is known about them ("story"); nodes with equal state
+    and story share a line. The remedy is that of a ghost; it is empty without `flags`, and for nodes in `blocking`:
+    those of blockers, which have their own.
     """
     stories: dict[tuple[NodeState, tuple[Role, ...], str, str], list[Node]] = {}
     for node in observation.nodes:
         if not is_counted_on(observation, node):
             story = kind_of_replacement(node) or _STORIES[node.state](node)
             stories.setdefault((node.state, node.roles, story, _registration(node)), []).append(node)
-    if stories:
-        console.print()
     for state in NodeState:
         for (_, _, story, registration), nodes in (
             (key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state
         ):
             address = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
-            text = Text(f"{title_of(nodes)}{address}: {in_its_place(nodes) or story}{registration}")
-            hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{state.value:<{_STATE_WIDTH}}", "bold red"))
-            if flags and state is NodeState.GHOST and not {node.key for node in nodes} <= (blocking or set()):
-                remedy(console, ghost_remedy(nodes, flags, observation.finalized), indent=_STATE_WIDTH)
+            has_remedy = flags and state is NodeState.GHOST and not {node.key for node in nodes} <= blocking
+            yield (
+                state.value,
+                f"{title_of(nodes)}{address}: {in_its_place(nodes) or story}{registration}",
+                ghost_remedy(nodes, flags, observation.finalized) if has_remedy else "",
+            )
 
 
 def _registration(node: Node) -> str:
@@ -256,8 +292,8 @@ def _title(console: Console, text: str) -> None:
 # --- the table ---
 
 
-def _features(console: Console, observation: Observation, highest: dict[str, int]) -> None:
-    """Print the table of features. `highest`: by feature the highest level that a live node supports."""
+def feature_rows(observation: Observation, highest: dict[str, int]) -> list[MatrixRow]:
+    """The rows of the table of features. `highest`: by feature the highest level that a live node supports."""
     rows = []
     if any(map(inferred_release, observation.nodes)):
         rows.append(MatrixRow("Kafka (inferred from the ranges)", _release_cell, short="Kafka", note=INFERRED))
@@ -271,14 +307,25 @@ def _features(console: Console, observation: Observation, highest: dict[str, int
         rows.append(MatrixRow(name, partial(_feature_cell, observation, name, highest_level), level, short))
         if name == METADATA_VERSION:
             rows.append(MatrixRow("up to", _name_cell, is_below=True))
-    _table(console, observation, ("FEATURE", "FINALIZED"), rows)
+    return rows
+
+
+def api_rows(observation: Observation, api_names: dict[int, str]) -> list[MatrixRow]:
+    """The rows of the table of APIs."""
+    keys = sorted({key for node in observation.nodes for key in _apis(node)})
+    return [MatrixRow(f"{api_names.get(key, '?')} ({key})", partial(_api_cell, key)) for key in keys]
+
+
+def counted_groups(observation: Observation, rows: Sequence[MatrixRow]) -> list[Group]:
+    """The groups of nodes with equal cells that the table shows."""
+    return grouped_nodes([node for node in observation.nodes if is_counted_on(observation, node)], rows)
 
 
 def _table(
     console: Console, observation: Observation, corner: tuple[str, str], rows: Sequence[MatrixRow], *, turn: bool = True
 ) -> None:
     """Print the rows with a column for each group of live nodes, and the legend if a cell blocks."""
-    groups = grouped_nodes([node for node in observation.nodes if is_counted_on(observation, node)], rows)
+    groups = counted_groups(observation, rows)
     if not groups:
         console.print(Text("No live node.", "red"))
         return

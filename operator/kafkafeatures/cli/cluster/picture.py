@@ -1,4 +1,4 @@
-"""Terminal output of a command as a picture or a page: `describe -o svg` for a README, `-o html` for a chat.
+"""Terminal output of a command as a picture, `-o svg`, or as a page, `-o html` of what has no page of its own.
 
 Called by `drawn.py`. Both are single files without scripts or external fonts, light or dark as the reader's system is.
 In the picture each run of words has its own x coordinate, so that columns stay aligned with any monospace font.
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
+from kafkafeatures.cli.shell.html_parts import Html, whole_page
 from kafkafeatures.cli.shell.output import console
 
 WIDTH = 100
@@ -32,6 +33,12 @@ _DARK = {"text": "#eee", "page": "#161616", "line": "#444", "dim": "#b5b5b5", "r
          "green": "#7fd89a", "cyan": "#8ec5ff"}  # fmt: skip
 _COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
 """Classes of the colours that are drawn, by their numbers in a terminal."""
+_PRE = Html("""
+pre { overflow-x: auto; font: 14px/1.43 ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
+.bold { font-weight: bold; } .dim { color: var(--muted); }
+.red { color: var(--bad); } .yellow { color: var(--wait); } .green { color: var(--good); }
+.cyan { color: var(--bar); }
+""")
 _WORDS = re.compile(r"\S+(?: \S+)*")
 
 
@@ -41,12 +48,13 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
     width = 2 * _EDGE + _CELL * _columns(lines)
     height = 2 * _EDGE + _LINE * len(lines)
     style = f":root {{ color-scheme: light dark; }}\ntext {{ font: {_FONT}; white-space: pre; }}\n"
-    style += _rules("text", "fill", "rect {{ fill: {page}; stroke: {line}; }}")
+    style += f".bold {{ font-weight: bold; }}\n{_rules(_LIGHT)}\n"
+    style += f"@media (prefers-color-scheme: dark) {{\n{_rules(_DARK)}\n}}\n"
     texts = []
     for number, line in enumerate(lines):
         runs = "".join(
-            f'<tspan x="{_EDGE + _CELL * (start + words.start()):.1f}"{kind}>{escape(words[0])}</tspan>'
-            for start, text, kind in _runs(line)
+            f'<tspan x="{_EDGE + _CELL * (start + words.start()):.1f}"{_attribute(names)}>{escape(words[0])}</tspan>'
+            for start, text, names in _runs(line)
             for words in _WORDS.finditer(text)
         )
         # 15: pixels from the upper edge of a line to the baseline of its text
@@ -63,22 +71,10 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
 
 def as_html(draw: Callable[[Console], None], title: str) -> str:
     """HTML page with the output of `draw`; its text can be selected and copied."""
-    text_lines = _drawn(draw)
-    # A character is about 0.61 of the font's size wide: the widest line fits a narrow screen, in 14 px at most.
-    size = f"clamp(1px, calc((100vw - {2 * _EDGE}px) / {_columns(text_lines) * 0.61:.1f}), 14px)"
-    style = f":root {{ color-scheme: light dark; }}\nbody {{ margin: {_EDGE}px; }}\n"
-    style += f"pre {{ font: {_FONT}; font-size: {size}; line-height: 1.43; overflow-x: auto; }}\n"
-    style += _rules("pre", "color", "body {{ background: {page}; }}")
-    lines = ("".join(f"<span{kind}>{escape(text)}</span>" for _, text, kind in _runs(line)) for line in text_lines)
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<pre>\n"
-        + "\n".join(lines)
-        + "\n</pre>\n</body>\n</html>\n"
-    )
+    line = Html('<span class="{}">{}</span>')
+    lines = (Html().join(line.format(" ".join(names), words) for _, words, names in _runs(row)) for row in _drawn(draw))
+    pre = Html("<pre>\n{}\n</pre>").format(Html("\n").join(lines))
+    return whole_page(title, (Html("<h1>{}</h1>").format(title), pre), _PRE)
 
 
 def _drawn(draw: Callable[[Console], None]) -> list[Text]:
@@ -93,14 +89,19 @@ def _columns(lines: Sequence[Text]) -> int:
     return max((len(line.plain.rstrip()) for line in lines), default=1)
 
 
-def _runs(line: Text) -> Iterator[tuple[int, str, str]]:
-    """(first column, text, HTML attribute with the CSS classes) of each part of a line that has one style."""
+def _runs(line: Text) -> Iterator[tuple[int, str, Sequence[str]]]:
+    """(first column, text, CSS classes) of each part of a line that has one style."""
     line.rstrip()
     ends = sorted({0, len(line), *(edge for span in line.spans for edge in (span.start, span.end))})
     for start, end in pairwise(ends):
         styles = [span.style for span in line.spans if span.start <= start < span.end]
         names = sorted({name for style in styles if isinstance(style, Style) for name in _classes(style)})
-        yield start, line.plain[start:end], f' class="{" ".join(names)}"' if names else ""
+        yield start, line.plain[start:end], names
+
+
+def _attribute(names: Sequence[str]) -> str:
+    """HTML attribute with these CSS classes, behind a blank; empty without any."""
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def _classes(style: Style) -> Iterator[str]:
@@ -110,14 +111,7 @@ def _classes(style: Style) -> Iterator[str]:
     yield from (name for name, has in (("bold", style.bold), ("dim", style.dim)) if has)
 
 
-def _rules(words: str, colour: str, page: str) -> str:
-    """CSS rules of the light and the dark scheme. `words`: selector of the text; `colour`: the CSS property of its
-    colour; `page`: rule of the background, a format string with the names of colours.
-    """
-
-    def of(scheme: Mapping[str, str]) -> str:
-        rules = [page.format(**scheme), f"{words} {{ {colour}: {scheme['text']}; }}"]
-        rules += [f".{name} {{ {colour}: {scheme[name]}; }}" for name in ("dim", *_COLOURS.values())]
-        return "\n".join(rules)
-
-    return f".bold {{ font-weight: bold; }}\n{of(_LIGHT)}\n@media (prefers-color-scheme: dark) {{\n{of(_DARK)}\n}}\n"
+def _rules(scheme: Mapping[str, str]) -> str:
+    """CSS rules of the light or the dark scheme of a picture."""
+    rules = [f"rect {{ fill: {scheme['page']}; stroke: {scheme['line']}; }}", f"text {{ fill: {scheme['text']}; }}"]
+    return "\n".join(rules + [f".{name} {{ fill: {scheme[name]}; }}" for name in ("dim", *_COLOURS.values())])

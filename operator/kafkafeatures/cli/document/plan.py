@@ -128,7 +128,13 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
 
         to_approve = "" if latest else how_to_approve(arguments, document, evaluation.proposal.plan.hash)
         draw = partial(draw_plan, evaluation=evaluation, status=status, verdict=verdict, to_approve=to_approve)
-        show(arguments.output or "table", draw, TITLE)
+
+        def page() -> str:
+            from kafkafeatures.cli.document.plan_page import plan_page
+
+            return plan_page(resource.name, evaluation, status, verdict, to_approve)
+
+        show(arguments.output or "table", draw, TITLE, page)
         doubts = "" if latest else store.why_unverified(unverified_consents(evaluation))
         if doubts and isinstance(evaluation.decision, Act) and arguments.output in (None, "table"):
             print(f"apply asks for confirmation, or needs --yes: {doubts}")

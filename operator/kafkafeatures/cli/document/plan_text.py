@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
 from rich.text import Text
 
@@ -37,7 +39,7 @@ def draw_plan(
         draw_blockers(console, map(blocker_status, grouped(blocked)))
     if evaluation.verdict is not None:
         console.print()
-        line(console, _dry_run(evaluation.verdict))
+        line(console, dry_run(evaluation.verdict))
     console.print()
     text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if not evaluation.proposal.plan.is_over:
@@ -45,20 +47,26 @@ def draw_plan(
         approved_by = evaluation.approved_by
         text.append(f"  {APPROVED[approved_by]}" if approved_by else "")
     line(console, text)
-    if not isinstance(evaluation.decision, Act) and not blocked:
-        line(console, Text(f"{evaluation.decision.reason.value}: {evaluation.decision.message}"))
-    if status.migration is not None and status.migration.phase:
-        line(console, Text(f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"))
+    for note in notes_of(evaluation, status):
+        line(console, Text(note))
     draw_way_back(console, status.way_back)
+    if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:
+        console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
+
+
+def notes_of(evaluation: Evaluation, status: Status) -> Iterator[str]:
+    """Lines below the verdict of a plan: why nothing is sent, the migration, and who restarts nodes."""
+    if not isinstance(evaluation.decision, Act) and not evaluation.decision.blockers:
+        yield f"{evaluation.decision.reason.value}: {evaluation.decision.message}"
+    if status.migration is not None and status.migration.phase:
+        yield f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"
     rollout = evaluation.desired.rollout
     driver = driver_of(rollout)
     if driver.reads_pods and not driver.restarts_outdated:
-        line(console, Text(f"Restarts: by {driver.asked or 'another operator'}, which the operator waits for"))
+        yield f"Restarts: by {driver.asked or 'another operator'}, which the operator waits for"
     elif driver.reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
-        line(console, Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"))
-    if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:
-        console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
+        yield f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"
 
 
 def _steps(console: Console, evaluation: Evaluation) -> None:
@@ -69,7 +77,8 @@ def _steps(console: Console, evaluation: Evaluation) -> None:
     draw_steps(console, steps_of(evaluation.proposal.plan))
 
 
-def _dry_run(verdict: DryRun) -> Text:
+def dry_run(verdict: DryRun) -> Text:
+    """Line about the answer of the active controller to a dry run."""
     match verdict:
         case DryRunAccepted():
             return Text("Dry run (validateOnly) accepted by the active controller.", "green")

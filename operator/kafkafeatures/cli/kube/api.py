@@ -231,10 +231,10 @@ class Kube:
             metadata["resourceVersion"] = version
         return KubeResource(self._ours("patch", name, json={"metadata": metadata}, headers=MERGE))
 
-    def events(self, name: str) -> list[dict[str, Any]]:
+    def events(self, namespace: str, name: str) -> list[dict[str, Any]]:
         """Events about the resource of this name, and about earlier ones that had it."""
         query = {"fieldSelector": f"regarding.kind={KIND},regarding.name={name}"}
-        return self._pages(_EVENTS, query, "events.k8s.io/v1", "events", self.namespace)
+        return self._pages(_EVENTS, query, "events.k8s.io/v1", "events", namespace)
 
     def _pages(
         self, noun: tuple[str, str], selectors: Mapping[str, str], version: str, url: str, namespace: str | None

@@ -50,23 +50,41 @@ def run(arguments: argparse.Namespace) -> int:
             items = [resource.document for resource in read()]
             print_document({"apiVersion": "v1", "kind": "List", "items": items}, form)
             return Exit.DONE
-        essence = rows.cells if form == "table" else attrgetter("without_version")  # if this changes, print again
+        essence = cells_of if form == "table" else attrgetter("without_version")  # if this changes, print again
         for change in changes(kube, read, essence) if arguments.watch else (read(),):
             if not change:
                 tell(f"no {KIND} ({API_VERSION}) in {scope}")
             elif form == "table":
-                rows.draw(sorted(change, key=_urgency))
+                rows.draw(sorted(change, key=urgency))
             else:
                 for resource in change:
                     print_document(resource.document, form, another=True)
     return Exit.DONE
 
 
-def _urgency(resource: KubeResource) -> tuple[bool, int, str]:
+def urgency(resource: KubeResource) -> tuple[bool, int, str]:
     """The key to sort by: stalled resources first, then by `_URGENCY`, then by name."""
     ready = resource.status.condition(Condition.READY)
     is_stalled = resource.true_condition(Condition.STALLED) is not None
     return not is_stalled, _URGENCY.get(ready.status if ready is not None else "Unknown", 1), str(resource)
+
+
+def cells_of(resource: KubeResource, age: str = "") -> dict[str, str]:
+    """The cells of a row by column title. `age`: how long Ready has its reason; left out for comparisons, since it
+    changes all the time.
+    """
+    from kafkafeatures.cli.kube.status_text import NOT_YET
+
+    status, ready = resource.status, resource.status.condition(Condition.READY)
+    return {
+        "Namespace": str(resource.metadata["namespace"]),
+        "Name": str(resource.metadata["name"]),
+        "State": NOT_YET[0] if ready is None else ready.reason,
+        "For": age,
+        "Metadata": status.metadata_version or "-",
+        "Target": status.target_metadata_version or "-",
+        "Levels": status.progress.removesuffix(" levels") or "-",
+    }
 
 
 class _Rows:
@@ -79,23 +97,6 @@ class _Rows:
         self._widths = {title: len(title) for title in self._titles}
         self._drawn = False
 
-    def cells(self, resource: KubeResource, age: str = "") -> dict[str, str]:
-        """The cells of a row by column title. `age`: how long Ready has its reason; left out for comparisons, since it
-        changes all the time.
-        """
-        from kafkafeatures.cli.kube.status_text import NOT_YET
-
-        status, ready = resource.status, resource.status.condition(Condition.READY)
-        return {
-            "Namespace": str(resource.metadata["namespace"]),
-            "Name": str(resource.metadata["name"]),
-            "State": NOT_YET[0] if ready is None else ready.reason,
-            "For": age,
-            "Metadata": status.metadata_version or "-",
-            "Target": status.target_metadata_version or "-",
-            "Levels": status.progress.removesuffix(" levels") or "-",
-        }
-
     def draw(self, resources: list[KubeResource]) -> None:
         """Print rows, the first time below their titles."""
         from rich.table import Table
@@ -107,7 +108,7 @@ class _Rows:
         rows = []
         for resource in resources:
             ready = resource.status.condition(Condition.READY)
-            cells = self.cells(
+            cells = cells_of(
                 resource, "-" if ready is None else age(reason_since(resource.status, ready), current_time)
             )
             style = READY_WORDS.get(ready.status if ready else "", NOT_YET)[1]

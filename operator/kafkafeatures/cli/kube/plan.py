@@ -24,7 +24,14 @@ def show_plan(resource: KubeResource, form: str, title: str) -> PlanVerdict:
     if form in DRAWN:
         from kafkafeatures.cli.kube.status_text import draw_plan_of
 
-        show(form, lambda console: draw_plan_of(console, resource, verdict, datetime.now(UTC)), title)
+        current_time = datetime.now(UTC)
+
+        def page() -> str:
+            from kafkafeatures.cli.pages.resource import plan_page
+
+            return plan_page(resource, verdict, current_time)
+
+        show(form, lambda console: draw_plan_of(console, resource, verdict, current_time), title, page)
     else:
         print_document(document, form)
     return verdict

@@ -122,7 +122,7 @@ def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequenc
 
     version, events, operator = (
         unless_refused("the version of Kubernetes", kube.version),
-        unless_refused("events", lambda: _events(kube, resource)),
+        unless_refused("events", lambda: events_of(kube, resource)),
         operator_of(kube, resource, unless_refused),
     )
     document = {
@@ -162,9 +162,11 @@ def without_status(resource: KubeResource) -> dict[str, Any]:
     }
 
 
-def _events(kube: Kube, resource: KubeResource) -> Sequence[SeenEvent]:
+def events_of(kube: Kube, resource: KubeResource) -> Sequence[SeenEvent]:
     """The Events of the resource, the oldest first; without those of a deleted resource of the same name (by uid)."""
     raw_events = (
-        event for event in kube.events(resource.metadata["name"]) if event["regarding"].get("uid") == resource.uid
+        event
+        for event in kube.events(resource.metadata["namespace"], resource.metadata["name"])
+        if event["regarding"].get("uid") == resource.uid
     )
     return sorted(map(seen_event, raw_events), key=lambda event: event.at)

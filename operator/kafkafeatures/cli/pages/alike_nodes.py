@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from kafkafeatures.api.status import BlockerStatus
+from kafkafeatures.cli.cluster.blocker_cards import kind_in_words
 from kafkafeatures.cli.cluster.blockers_text import range_lines
 from kafkafeatures.cli.pages.cluster_tables import MAY_BE_A_GHOST, ClusterTables, Row
 from kafkafeatures.core.engine.blockers import shortened
@@ -46,8 +47,8 @@ class AlikeNodes(Struct, frozen=True):
 
     @property
     def kinds(self) -> str:
-        """The kinds of the blockers, each once."""
-        return ", ".join(dict.fromkeys(blocker["reason"] for blocker in self.first))
+        """The kinds of the blockers in words, each once."""
+        return ", ".join(dict.fromkeys(map(_kind_of, self.first)))
 
     @property
     def lacks(self) -> list[str]:
@@ -121,6 +122,14 @@ def release_of(features: Iterable[tuple[str, Any]] | None) -> str:
     """
     ranges = {name: VersionRange(bounds["min"], bounds["max"]) for name, bounds in features or ()}
     return " or ".join(releases_with(ranges))
+
+
+def _kind_of(blocker: Row) -> str:
+    """The kind of a blocker in words."""
+    needed = blocker["needed"]
+    if needed is None:
+        return "Not registered"
+    return kind_in_words(blocker["reason"], is_too_new=needed < blocker["supportedMin"])
 
 
 def _first_with(levels: Mapping[str, int]) -> str:

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkafeatures.api.shown import time_of
+from kafkafeatures.cli.cluster.blocker_cards import card, kind_in_words
 from kafkafeatures.cli.pages.alike_nodes import AlikeNodes, alike_nodes, release_of
 from kafkafeatures.cli.pages.cluster_tables import (
     MAY_BE_A_GHOST,
+    VERDICT_STYLES,
     ClusterTables,
     Row,
     drift,
@@ -28,8 +30,8 @@ from kafkafeatures.cli.pages.cluster_tables import (
     verdict,
 )
 from kafkafeatures.cli.pages.fleet import STYLE
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lines, remedy, small, text, whole_page
 from kafkafeatures.cli.pages.lanes import rolls
+from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, folded, remedy, text, whole_page
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
@@ -76,24 +78,24 @@ def _head(gate: Row, cluster: ClusterTables, target: str) -> Html:
     if cluster.blocking:
         reasons.insert(0, f"Not supported by {cluster.behind('node')}")
     reasons += [words for _, words in other_blockers(row)]
-    head = lines((Html("{} for {}").format(verdict(row["verdict"]), text(target)), *reasons))
-    return Html('<p class="box">{}</p>\n<p class="muted">{}</p>').format(head, details)
+    style, word = VERDICT_STYLES[row["verdict"]]
+    return box(style, f"{word} for {target}", *reasons) + Html('\n<p class="muted">{}</p>').format(details)
 
 
 def _blockers(cluster: ClusterTables) -> Html:
-    groups = alike_nodes(cluster)
-    rows: list[tuple[str, ...]] = [
-        (
-            text(group.title) + small(group.kinds) + (small(MAY_BE_A_GHOST) if group.is_ghost else ""),
-            group.release or "-",
-            lines(group.lacks),
-            folded("Remedy", remedy(group.remedy), is_open=len(groups) == 1) + folded("Evidence", _evidence(group)),
+    cards = [
+        card(
+            f"{group.title}, Kafka {group.release}" if group.release else group.title,
+            group.kinds + (f", {MAY_BE_A_GHOST}" if group.is_ghost else ""),
+            group.lacks,
+            Html("<p>{}</p>").format(remedy(group.remedy)),
+            folded("Evidence", _evidence(group)),
         )
-        for group in groups
+        for group in alike_nodes(cluster)
     ]
-    rows += [(kind, "-", message, "-") for kind, message in other_blockers(cluster.gate)]
-    head = ("Where", "Kafka (inferred)", "What is missing", "What to do")
-    return section("Blockers", "What prevents the change", head, rows)
+    cards += [card("The cluster", kind_in_words(kind), (message,)) for kind, message in other_blockers(cluster.gate)]
+    html = Html('<h2>Blockers</h2>\n<div class="cards">\n{}\n</div>')
+    return html.format(Html("\n").join(cards)) if cards else Html()
 
 
 def _evidence(nodes: AlikeNodes) -> Html:
@@ -147,7 +149,8 @@ def _features(cluster: ClusterTables) -> Html:
             format_level(row["feature"], before["level"]) if before and before["feature"] == row["feature"] else "-",
             format_level(row["feature"], row["level"]),
             in_words(row["change"]),
-            text(since(row)) + place(row["evidence_node"], row["evidence_file"], row["evidence_offset"]),
+            text(since(row))
+            + folded("Evidence", place(row["evidence_node"], row["evidence_file"], row["evidence_offset"])),
             moment(row["to_ts"]) if row["to_offset"] is not None else "now",
             in_words(row["attribution"]),
         )

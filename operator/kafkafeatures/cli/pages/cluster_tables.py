@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, small, table, text
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, small, table, text
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
@@ -114,14 +114,18 @@ class ClusterTables(Struct, frozen=True):
         levels = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _is_last(row))
         return next(levels, None)
 
+    def judged_releases(self, *, downgrades: bool) -> set[str]:
+        """The releases that were judged: those that need a downgrade of metadata.version, or those that do not."""
+        return {
+            row["target"]
+            for row in self.rows("upgrade_readiness")
+            if row["target_kind"] == "release" and is_downgrade(row["changes"] or ()) is downgrades
+        }
+
     @property
     def newest_reachable(self) -> str:
         """The newest release that the cluster can be raised to; empty: none."""
-        upwards = {
-            row["target"]
-            for row in self.rows("upgrade_readiness")
-            if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
-        }
+        upwards = self.judged_releases(downgrades=False)
         ready = (name for name, verdict in self.releases.items() if verdict == "ready" and name in upwards)
         return next(reversed([*ready]), "")
 

@@ -7,10 +7,11 @@ contents of logs are untrusted, so names in them are never used for file names o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
+from kafkafeatures.cli.cluster.blocker_cards import kind_in_words
 from kafkafeatures.cli.pages import sortable
 from kafkafeatures.cli.pages.alike_nodes import alike_nodes
 from kafkafeatures.cli.pages.cluster_tables import (
@@ -27,12 +28,14 @@ from kafkafeatures.cli.pages.cluster_tables import (
     verdict,
 )
 from kafkafeatures.cli.pages.fleet_clients import CLIENT_STYLE, client_sections
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, lines, text, whole_page
 from kafkafeatures.cli.pages.lanes import FLAPPING, Lane, flapping
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
-from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, filled, folded, lines, table, text, whole_page
+from kafkafeatures.core.facts.releases import format_level, level_name, releases
 from kafkafeatures.core.words import counted
 
+_OPEN_GRID = 60
+"""Most clusters with which the grid is open at first."""
 STYLE = STYLE_OF_ROLLS + Html("""
 a { color: var(--bar); }
 @media print { a { color: inherit; } }
@@ -45,9 +48,10 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     flaps = {link: flapping(cluster) for link, cluster in clusters}
     sections = (
         Html("<h1>Fleet: {}</h1>").format(text(target)),
-        _facts(gate),
+        _facts(gate, target),
+        _grid(clusters),
         _clusters(gate, clusters, flaps),
-        section("What blocks", "Why clusters are blocked", ("Kind", "Clusters", "Nodes"), _kinds(clusters)),
+        section("What blocks", "Why clusters are blocked", ("Cause", "Clusters", "Nodes"), _kinds(clusters)),
         section(
             "Flapping nodes",
             f"A node is flapping if it was {FLAPPING}",
@@ -92,22 +96,49 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     return whole_page(f"Fleet: {target} - KafkaFeatures", sections, style, sortable.SCRIPT)
 
 
-def _facts(gate: Row) -> Html:
+def _facts(gate: Row, target: str) -> Html:
     counts = gate["counts"]
-    style, word = VERDICT_STYLES[gate["verdict"]]
+    style, _ = VERDICT_STYLES[gate["verdict"]]
     fact = Html('<li><strong class="{}">{}</strong>{}</li>')
-    return Html(
-        '<p class="box"><strong class="{}">{}</strong>: {}. '
-        "Based on their metadata logs, evaluated at {}. "
-        "It does not replace the checks before a change.</p>\n"
-        '<ul class="facts">{}</ul>'
-    ).format(
-        style,
-        word,
-        counted(sum(counts.values()), "cluster"),
-        text(day_and_time(time_of(gate["evaluatedAt"]))),
-        Html().join(fact.format(style, counts[key], label.lower()) for key, (style, label) in VERDICT_STYLES.items()),
+    at = day_and_time(time_of(gate["evaluatedAt"]))
+    source = f"Judged from their metadata logs at {at}; the operator checks again before it changes anything."
+    facts = Html().join(
+        fact.format(style, counts[key], label.lower()) for key, (style, label) in VERDICT_STYLES.items()
     )
+    return box(style, headline(counts, target), source) + Html('\n<ul class="facts">{}</ul>').format(facts)
+
+
+def headline(counts: Mapping[str, int], target: str) -> str:
+    """Sentence with the verdict of the fleet. `counts`: number of clusters by verdict."""
+    total = sum(counts.values())
+    if not total:
+        return f"No cluster was read, so nothing is known for {target}"
+    verdicts = [verdict for verdict in ("blocked", "unknown") if counts[verdict]] or ["ready"]
+    of_all = f"of {counted(total, 'cluster')}"
+    parts = [f"{counts[verdict]} {of_all} {'is' if counts[verdict] == 1 else 'are'} {verdict}" for verdict in verdicts]
+    return f"{' and '.join(parts)} for {target}"
+
+
+def _grid(clusters: Sequence[tuple[str, ClusterTables]]) -> Html:
+    """The table of clusters by releases, if any was judged."""
+    judged = {release for _, cluster in clusters for release in cluster.judged_releases(downgrades=False)}
+    columns = [release for release in releases() if release in judged]
+    if not columns:
+        return Html()
+    rows = [(_link(link, cluster), *(_grid_cells(cluster, columns))) for link, cluster in clusters[:MAX_ROWS]]
+    omitted = f"; {len(clusters) - MAX_ROWS} more are not shown" if len(clusters) > MAX_ROWS else ""
+    caption = f"Which cluster can be raised to which release of Kafka, by its log alone; - is below its level{omitted}"
+    grid = table(caption, ("Cluster", *columns), rows, "matrix")
+    heading = Html("<h2>Clusters and releases</h2>\n{}")
+    return heading.format(grid if len(rows) <= _OPEN_GRID else folded(counted(len(rows), "cluster"), grid))
+
+
+def _grid_cells(cluster: ClusterTables, columns: Iterable[str]) -> Iterator[Html]:
+    """A cell for each release with its verdict; a dash for one below the cluster's level."""
+    below = cluster.judged_releases(downgrades=True)
+    for release in columns:
+        verdict = cluster.releases.get(release, "unknown")
+        yield filled("none", "-") if release in below else filled(*VERDICT_STYLES[verdict])
 
 
 def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: Mapping[str, Sequence[Lane]]) -> Html:
@@ -173,7 +204,7 @@ def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
 
 
 def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...]]:
-    """(kind of blocker, number of clusters that it blocks, number of nodes that it is about)."""
+    """(kind of blocker in words, number of clusters that it blocks, number of nodes that it is about)."""
     counts: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
     for _, cluster in clusters:
@@ -182,7 +213,7 @@ def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...
             kind
             for kind, _ in {(blocker["reason"], blocker["nodeId"]) for blocker in cluster.gate["blockers"]["nodes"]}
         )
-    return [(kind, str(counts[kind]), str(nodes[kind] or "-")) for kind in sorted(counts)]
+    return [(kind_in_words(kind), str(counts[kind]), str(nodes[kind] or "-")) for kind in sorted(counts)]
 
 
 def _link(link: str, cluster: ClusterTables) -> Html:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row, section, verdict
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, lines, table
 from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, lines, table
 from kafkafeatures.core.words import cut
 
 CLIENT_STYLE = Html("""

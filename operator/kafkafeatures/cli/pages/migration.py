@@ -16,8 +16,8 @@ from kafkafeatures.cli.document.steps_text import until_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.cluster_tables import in_words
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, table, text, time_in_log
 from kafkafeatures.cli.pages.timeline import Axis, Piece, legend, with_axis
+from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, folded, table, text, time_in_log
 from kafkafeatures.core.report.events import PHASE_CHANGED
 from kafkafeatures.core.report.migration_lines import migration_lines
 from kafkafeatures.core.words import counted
@@ -78,7 +78,7 @@ def migration(resource: KubeResource, events: Sequence[SeenEvent], log: RollHist
     else:
         reason = log if isinstance(log, str) else "It has no record of a migration."
         parts.append(
-            _box(
+            box(
                 "wait",
                 "The modes of each broker over time are not shown",
                 f"They come from the metadata log of the cluster. {reason}",
@@ -93,17 +93,13 @@ def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> Html:
     passed = next((state.at for state in states if state.code == ZkMigrationState.POST_MIGRATION), None)
     if passed is not None:
         at = f"{day_and_time(time_in_log(passed.at_ms))}, offset {passed.offset}"
-        return _box("bad", "The point of no return was passed", f"{at}. The cluster cannot go back to ZooKeeper.")
+        return box("bad", "The point of no return was passed", f"{at}. The cluster cannot go back to ZooKeeper.")
     if back is not None:
-        return _box("good", "The point of no return was not passed", f"Way back, {until_of(back)}: {back.how}")
+        return box("good", "The point of no return was not passed", f"Way back, {until_of(back)}: {back.how}")
     phase = status.phase if status is not None else ""
     if phase in _NO_RETURN:
-        return _box("bad", *_NO_RETURN[phase])
-    return _box("wait", "No way back is known", "None is begun, or it is not known where the migration is.")
-
-
-def _box(style: str, head: str, body: str) -> Html:
-    return Html('<p class="box"><strong class="{}">{}</strong><br>{}</p>').format(style, head, text(body))
+        return box("bad", *_NO_RETURN[phase])
+    return box("wait", "No way back is known", "None is begun, or it is not known where the migration is.")
 
 
 # --- from the log ---

@@ -10,35 +10,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import StatusCondition
-from kafkafeatures.cli.cluster.blockers_text import blocks, is_about_ranges, messages, range_lines
-from kafkafeatures.cli.document.steps_text import APPROVED, UNDO, until_of
+from kafkafeatures.cli.cluster.blocker_cards import blocker_cards
+from kafkafeatures.cli.document.steps_html import VERDICTS, steps_table, style_of_verdict, way_back_line
+from kafkafeatures.cli.document.steps_text import APPROVED
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import (
-    BREAK,
-    Html,
-    as_written,
-    day_and_time,
-    folded,
-    lines,
-    remedy,
-    small,
-    table,
-    text,
-    whole_page,
-)
+from kafkafeatures.cli.pages.clients import clients
 from kafkafeatures.cli.pages.migration import STYLE_OF_MIGRATIONS, migration
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
+from kafkafeatures.cli.shell.html_parts import (
+    Html,
+    as_written,
+    box,
+    day_and_time,
+    folded,
+    table,
+    text,
+    to_copy,
+    whole_page,
+)
+from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.events import facts_of
 from kraftlog.rolls import RollHistory
 
+STYLE = STYLE_OF_ROLLS + STYLE_OF_MIGRATIONS
 NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(""), reason="", message="")
 """Stands for the condition Ready where the status does not have it yet."""
+NOT_YET = "The operator has not reconciled it yet; check that it runs and watches this namespace."
 
+_WORDS = {"True": "Ready", "False": "Not ready", "Unknown": "Unknown"}
+"""Words by the status of the condition Ready."""
 # CSS class by the state of a feature
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
@@ -46,36 +51,78 @@ _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "ba
 def page(
     resource: KubeResource, events: Sequence[SeenEvent] | None, current_time: datetime, log: RollHistory | str
 ) -> str:
-    """The whole page.
+    """The whole page of a report. Arguments: see `sections`."""
+    return whole_page(f"{resource} - KafkaFeatures", sections(resource, events, current_time, log), STYLE)
+
+
+def sections(
+    resource: KubeResource,
+    events: Sequence[SeenEvent] | None,
+    current_time: datetime,
+    log: RollHistory | str,
+    flags: str = "",
+) -> tuple[Html, ...]:
+    """The sections of the page, in their order.
 
     `events`: the oldest first; None if they could not be read. `log`: the restarts by the metadata log, or the reason
-    why it was not read.
+    why it was not read. `flags`: those that a command needs besides the name, to reach the same API server.
     """
-    sections = (
+    return (
         _head(resource, current_time),
         _blockers(resource),
-        _plan(resource),
+        _plan(resource, flags),
         migration(resource, events or (), log),
         roll(resource, events or (), current_time, log),
+        clients(resource),
         _features(resource),
         _conditions(resource),
         _events_and_history(resource, events),
     )
-    return whole_page(f"{resource} - KafkaFeatures", sections, STYLE_OF_ROLLS + STYLE_OF_MIGRATIONS)
+
+
+def style_of(resource: KubeResource) -> str:
+    """CSS class of a resource's state: "bad" only if it is not ready for another reason than that it is at work, or
+    waits for its owner.
+    """
+    ready = resource.status.condition(Condition.READY) or NOT_RECONCILED
+    passes = any(map(resource.true_condition, (Condition.RECONCILING, Condition.APPROVAL_REQUIRED)))
+    waits = passes or ready.reason == Reason.SUSPENDED
+    return {"True": "good", "False": "wait" if waits else "bad"}.get(ready.status, "wait")
+
+
+def plan_page(resource: KubeResource, verdict: PlanVerdict, current_time: datetime) -> str:
+    """The page of the plan alone, for `plan NAME -o html`."""
+    ready = resource.status.condition(Condition.READY)
+    shown = (
+        Html("<h1>Plan of {}</h1>").format(text(resource)),
+        box(style_of_verdict(verdict), VERDICTS[verdict], f"{ready.reason}: {ready.message}" if ready else NOT_YET),
+        _facts(resource, current_time),
+        _blockers(resource),
+        _plan(resource),
+        _features(resource),
+    )
+    return whole_page(f"Plan of {resource} - KafkaFeatures", shown, STYLE)
 
 
 # --- sections ---
 
 
 def _head(resource: KubeResource, current_time: datetime) -> Html:
-    status = resource.status
-    ready = status.condition(Condition.READY) or NOT_RECONCILED
-    words_and_styles = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
-    word, style = words_and_styles.get(ready.status, ("Not reconciled yet", "wait"))
-    if resource.true_condition(Condition.RECONCILING):
-        style = "wait"  # it resolves automatically
+    ready = resource.status.condition(Condition.READY) or NOT_RECONCILED
     is_old = ready is not NOT_RECONCILED and not resource.is_current(ready)
     generation = f" (of generation {ready.observed_generation or '?'})" if is_old else ""
+    reason = f": {ready.reason}" if ready.reason else ""
+    bar = box(
+        style_of(resource),
+        f"{_WORDS.get(ready.status, 'Not reconciled yet')}{reason}{generation}",
+        *filter(None, [ready.message]),
+    )
+    return Html("<h1>{}</h1>\n{}\n{}").format(text(resource), bar, _facts(resource, current_time))
+
+
+def _facts(resource: KubeResource, current_time: datetime) -> Html:
+    """The line with what the page is about, and when it was made."""
+    status = resource.status
     facts = {
         "Cluster": status.cluster_id,
         "Metadata": status.metadata_version,
@@ -85,35 +132,34 @@ def _head(resource: KubeResource, current_time: datetime) -> Html:
         "Report made": day_and_time(current_time),
     }
     described = Html(" | ").join(Html("{}: {}").format(name, text(fact)) for name, fact in facts.items() if fact)
-    reason, message = ready.reason and f": {ready.reason}", ready.message and BREAK + text(ready.message)
-    return Html('<h1>{}</h1>\n<p class="box"><strong class="{}">{}{}</strong>{}{}</p>\n<p class="muted">{}</p>').format(
-        text(resource), style, word, text(reason), text(generation), message, described
-    )
+    return Html('<p class="muted">{}</p>').format(described)
 
 
-def _plan(resource: KubeResource) -> Html:
+def _plan(resource: KubeResource, flags: str = "") -> Html:
     status = resource.status
-    plan, back = status.plan, status.way_back
+    plan = status.plan
     if plan is None:
         is_known = status.condition(Condition.READY) is not None
         reason = "Nothing is to be changed." if is_known else "No plan yet: the operator has not reconciled it."
         return Html("<h2>Plan</h2>\n<p>{}</p>").format(reason)
-    marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
-    muted = Html('<span class="muted">{}</span>')
-    steps = [
-        (
-            lines((step.detail or "?", *(muted.format(text(effect)) for effect in step.effects))),
-            step.state or "?",
-            step.way_back or UNDO.get(step.undo, step.undo and "can be undone"),
-        )
-        for step in plan.steps
-    ]
-    way_back = Html("\n<p>Way back, {}: {}</p>").format(text(until_of(back)), text(back.how)) if back else ""
+    marks = (plan.hash[:HASH_SHOWN], "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
     since = status.soak_started_at
-    soak = Html("\n<p>Soaking: every node healthy since {}</p>").format(text(as_written(since))) if since else ""
-    steps_table = table("Steps, in their order", ("Step", "State", "Undo"), steps)
-    marked = text(", ".join(filter(None, marks)))
-    return Html("<h2>Plan</h2>\n<p>{}</p>\n{}{}{}").format(marked, steps_table, soak, way_back)
+    parts = (
+        Html("<h2>Plan</h2>\n<p>{}</p>").format(text(", ".join(filter(None, marks)))),
+        _to_approve(resource, flags),
+        steps_table(plan.steps),
+        Html("<p>Soaking: every node healthy since {}</p>").format(text(as_written(since))) if since else "",
+        way_back_line(status.way_back),
+    )
+    return Html("\n").join(filter(None, parts))
+
+
+def _to_approve(resource: KubeResource, flags: str) -> Html:
+    """The command that approves the current plan, if that waits for approval."""
+    if resource.true_condition(Condition.APPROVAL_REQUIRED) is None or resource.is_approved:
+        return Html()
+    command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]} {flags}"
+    return to_copy("To approve this plan, and no other", command.strip())
 
 
 def _features(resource: KubeResource) -> Html:
@@ -132,21 +178,12 @@ def _features(resource: KubeResource) -> Html:
 
 
 def _blockers(resource: KubeResource) -> Html:
-    """A row for each group of nodes with equal blockers, and one for each other blocker, with remedies."""
-    rows, groups = [], blocks(resource.status.blockers)
-    for block in groups:
-        first, about_ranges = block[0], is_about_ranges(block[0])
-        remedies = dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy)
-        rows.append(
-            (
-                text(first.nodes or "the cluster") + small(first.kind or "?"),
-                first.inferred_release or "-",
-                lines(range_lines(block) if about_ranges else messages(block)),
-                folded("Remedy", lines(map(remedy, remedies)), is_open=len(groups) == 1) if remedies else "-",
-            )
-        )
-    head = ("Where", "Kafka (inferred)", "What prevents the change", "What to do")
-    return Html("<h2>Blockers</h2>\n") + table("While there is one, nothing is sent", head, rows) if rows else Html()
+    status = resource.status
+    cards = blocker_cards(status.blockers)
+    omitted = status.blockers_total - len(status.blockers)
+    more = Html("\n<p>and {} more</p>").format(omitted) if omitted > 0 else Html()
+    heading = Html("<h2>Blockers</h2>\n<p>While there is one, nothing is sent.</p>\n{}{}")
+    return heading.format(cards, more) if cards else Html()
 
 
 def _conditions(resource: KubeResource) -> Html:

@@ -16,9 +16,9 @@ from itertools import pairwise
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lasting, small, table, text, time_in_log
 from kafkafeatures.cli.pages.roll_rows import NodeAbsence, Point, restarts_of, rows_of, window_begins
 from kafkafeatures.cli.pages.timeline import Axis, Piece, clock, legend, with_axis
+from kafkafeatures.cli.shell.html_parts import Html, day_and_time, folded, lasting, small, table, text, time_in_log
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.words import counted
 from kraftlog.rolls import RollHistory

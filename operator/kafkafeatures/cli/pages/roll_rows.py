@@ -19,7 +19,7 @@ from kafkafeatures.api.shown import time_of
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import time_in_log
+from kafkafeatures.cli.shell.html_parts import time_in_log
 from kafkafeatures.core.engine.event_records import EventFacts
 from kafkafeatures.core.report.events import facts_of
 from kafkafeatures.core.roll.restart_node import REQUESTED, RESTARTED, RESTARTING

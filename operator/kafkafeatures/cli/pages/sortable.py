@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kafkafeatures.cli.pages.html_parts import Html, table
+from kafkafeatures.cli.shell.html_parts import Html, table
 
 STYLE = Html("""
 [hidden] { display: none !important; }

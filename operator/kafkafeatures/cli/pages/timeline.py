@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from kafkafeatures.cli.pages.html_parts import Html
+from kafkafeatures.cli.shell.html_parts import Html
 
 Piece = tuple[str, datetime, datetime]
 """A piece of a track: its style, begin and end."""

@@ -55,6 +55,7 @@ COMMANDS = {
     "resume": ("kafkafeatures.cli.kube.resume", "resume a suspended resource"),
     "restart": ("kafkafeatures.cli.kube.restart", "restart the nodes of a resource, or one node, without a new image"),
     "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),
+    "serve": ("kafkafeatures.cli.serve.command", "show live pages in a browser, read-only, on 127.0.0.1 alone"),
     "run": ("kafkafeatures.cli.kube.run", "run the operator on Kubernetes"),
     "demo": ("kafkafeatures.cli.demo.command", "see a walkthrough on a simulated cluster; no Kafka, no network"),
     "simulate": ("kafkafeatures.cli.demo.simulate", "run a simulated cluster to try the commands on; no Kafka"),
@@ -63,7 +64,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "look": ("describe", "check", "plan", "init", "migration", "clients"),
+    "look": ("describe", "check", "plan", "init", "migration", "clients", "serve"),
     "change": ("apply", "upgrade", "unregister"),
     "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "restart", "report", "run"),
     "files and pipelines": ("log", "pipeline"),

@@ -22,10 +22,7 @@ _SHOW = (
     "kafkafeatures list shows all resources, kafkafeatures status NAME one of them, kafkafeatures describe a cluster; "
     f"{_REFERENCE}"
 )
-_PAGE = (
-    "kafkafeatures report NAME --html FILE writes a page of a resource, kafkafeatures describe -o html of a cluster; "
-    f"{_REFERENCE}"
-)
+_PAGE = f"kafkafeatures serve shows live pages in a browser; {_REFERENCE}"
 ANSWERS: Mapping[str, str] = {
     "diff": _PLAN,
     "dashboard": _PAGE,
@@ -35,7 +32,6 @@ ANSWERS: Mapping[str, str] = {
     "preview": _PLAN,
     "revert": _BACK,
     "rollback": _BACK,
-    "serve": _PAGE,
     "show": _SHOW,
     "ui": _PAGE,
     "undo": _BACK,

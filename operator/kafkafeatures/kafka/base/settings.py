@@ -7,12 +7,18 @@ hides what must not be printed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
+from kafkafeatures.kafka.wire.kerberos_files import LoginFiles
 from kafkafeatures.kafka.wire.lookups import Lookups
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.secrets import Secrets
+
+if TYPE_CHECKING:  # few clusters have Kerberos
+    from kafkafeatures.kafka.wire.krb5_conf import Realms
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,7 +62,7 @@ def _is_name(host: str) -> bool:
 
 
 NEEDS_VERIFIED_TLS = frozenset({"PLAIN", "OAUTHBEARER"})
-"""Mechanisms that send the secret itself. SCRAM does not send its secret, so it may be used over any connection."""
+"""Mechanisms that send the secret itself. SCRAM and GSSAPI do not, so they may be used over any connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +85,33 @@ class OAuthClient:
 
 
 @dataclass(frozen=True, slots=True)
+class Kerberos:
+    """A Kerberos login, with a keytab or with the tickets of a cache.
+
+    service: the first part of the principals of the nodes.
+    principal: the principal that logs in; empty: that of the cache.
+    keytab: its path, or its content; None: a ticket cache.
+    ticket_cache: its name; empty: the one that the library finds.
+    realms: the KDCs; None: those in the krb5.conf of the machine.
+    """
+
+    service: str = "kafka"
+    principal: str = ""
+    keytab: Path | bytes | None = field(default=None, repr=False)
+    ticket_cache: str = ""
+    realms: Realms | None = None
+    files: LoginFiles = field(default_factory=LoginFiles, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Sasl:
     """One mechanism with what it needs. PLAIN and OAUTHBEARER are refused without verified TLS."""
 
-    mechanism: str  # PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
+    mechanism: str  # PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI
     username: str = ""
     password: str = field(default="", repr=False)
     oauth: OAuthToken | OAuthClient | None = None
+    kerberos: Kerberos | None = None
 
 
 @dataclass(frozen=True, slots=True)

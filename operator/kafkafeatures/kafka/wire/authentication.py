@@ -1,17 +1,18 @@
 """SASL authentication of a connection, before its first request and again before the session expires (KIP-368).
 
 Called by `connection.py` if there are credentials. It decides how failures are explained to users. Tokens are fetched
-and kept by `oauth.py`; `sasl.py` has the exchanges of the mechanisms.
+and kept by `oauth.py`; `sasl.py` has the exchanges of the mechanisms, `kerberos.py` that of GSSAPI.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Protocol
 
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ErrorCode, code_name
-from kafkafeatures.kafka.base.settings import Sasl, Security
+from kafkafeatures.kafka.base.settings import Address, Sasl, Security
 from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.wire import sasl
 from kafkafeatures.kafka.wire.messages import R, Request
@@ -24,6 +25,8 @@ from kafkafeatures.kafka.wire.sasl_codec import (
 RENEW_AFTER = 0.8
 """Share of a session's lifetime after which it is renewed."""
 
+Step = Callable[[bytes | None], Awaitable[bytes | None]]
+
 
 class Ask(Protocol):
     """The function that sends a request to the node."""
@@ -33,12 +36,19 @@ class Ask(Protocol):
 
 
 class Authentication:
-    """Authentication of one connection. `ask` sends a request on it. `timeout`: seconds to get a token."""
+    """Authentication of one connection. `ask` sends a request on it. `timeout`: seconds to get a token or a ticket."""
 
     def __init__(
-        self, ask: Ask, settings: Sasl, security: Security, *, timeout: float, monotonic: Callable[[], float]
+        self,
+        ask: Ask,
+        address: Address,
+        settings: Sasl,
+        security: Security,
+        *,
+        timeout: float,
+        monotonic: Callable[[], float],
     ) -> None:
-        self._ask, self._settings, self._security = ask, settings, security
+        self._ask, self._address, self._settings, self._security = ask, address, settings, security
         self._timeout, self._monotonic = timeout, monotonic
 
     async def prove(self, *, again: bool) -> float | None:
@@ -66,7 +76,7 @@ class Authentication:
             if again:
                 raise  # an idle connection that was closed says nothing about the credentials
             raise AuthenticationFailed(
-                f"{self._settings.mechanism}: the node closed the connection", remedy="check user name and password"
+                f"{self._settings.mechanism}: the node closed the connection", remedy=_remedy(self._settings)
             ) from None
 
     async def _agree(self, again: bool) -> None:
@@ -92,13 +102,26 @@ class Authentication:
 
     async def _exchange(self, token: str | None) -> float | None:
         began = self._monotonic()
-        steps = sasl.exchange(self._settings, token)
         answer, lifetime = None, 0.0
-        while (to_send := await run_in_thread(partial(sasl.step, steps, answer))) is not None:
-            reply = await self._ask(SaslAuthenticateRequest(to_send))
-            _raise_if_refused(reply, self._settings)
-            answer, lifetime = reply.auth_bytes, reply.session_lifetime_ms / 1000
+        async with self._steps(token) as step:
+            while (to_send := await step(answer)) is not None:
+                reply = await self._ask(SaslAuthenticateRequest(to_send))
+                _raise_if_refused(reply, self._settings)
+                answer, lifetime = reply.auth_bytes, reply.session_lifetime_ms / 1000
         return began + RENEW_AFTER * lifetime if lifetime > 0 else None
+
+    @asynccontextmanager
+    async def _steps(self, token: str | None) -> AsyncIterator[Step]:
+        """The function that returns the bytes to send next, from the node's answer; None where the exchange is over."""
+        settings = self._settings
+        if settings.kerberos is None:
+            steps = sasl.exchange(settings, token)
+            yield lambda answer: run_in_thread(partial(sasl.step, steps, answer))
+            return
+        from kafkafeatures.kafka.wire import kerberos  # which few clusters need
+
+        async with kerberos.exchange(settings.kerberos, self._address, self._security, self._timeout) as exchange:
+            yield exchange.step
 
 
 def _raise_if_refused(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
@@ -106,8 +129,14 @@ def _raise_if_refused(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
         text = answer.error_message or code_name(answer.error_code)
         raise AuthenticationFailed(
             f"{settings.mechanism}: {text}",
-            remedy="check the token" if settings.oauth is not None else "check user name and password",
+            remedy=_remedy(settings),
         )
+
+
+def _remedy(settings: Sasl) -> str:
+    if settings.kerberos is not None:
+        return "check that the clocks agree, and that the node's keytab has the key of its principal"
+    return "check the token" if settings.oauth is not None else "check user name and password"
 
 
 def without_proofs(frame: bytes, message: object) -> bytes:

@@ -296,7 +296,9 @@ class Connection:
         async def ask(message: Request[R], /) -> R:
             return await self._exchange(message, self._version(message))
 
-        proof = Authentication(ask, settings, self._security, timeout=self._timeout, monotonic=self._monotonic)
+        proof = Authentication(
+            ask, self.address, settings, self._security, timeout=self._timeout, monotonic=self._monotonic
+        )
         self._renew_at = await proof.prove(again=self._renewing)
 
     async def _exchange(

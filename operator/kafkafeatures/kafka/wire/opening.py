@@ -88,7 +88,7 @@ async def open_streams(
     all_refused = True
     try:
         policy = security.policy
-        hosts = [address.host] if policy is None else await _permitted(address, policy, security.lookups)
+        hosts = [address.host] if policy is None else await permitted_addresses(address, policy, security.lookups)
         for host in hosts:
             stage.host = host
             try:
@@ -142,7 +142,7 @@ async def _names(address: Address, trusted: Tls, stage: OpeningStage) -> list[st
     return []
 
 
-async def _permitted(address: Address, policy: AddressPolicy, lookups: Lookups) -> list[str]:
+async def permitted_addresses(address: Address, policy: AddressPolicy, lookups: Lookups) -> list[str]:
     """The IP addresses to connect to. They are resolved only once, so that they cannot change between check and connect
     (DNS rebinding). If one of several is not allowed, the name is refused.
     """

@@ -43,7 +43,7 @@ class Person:
                 stdout=stdout,
                 stderr=stderr,
                 env=self.environment,
-                preexec_fn=_hears_ctrl_c,  # noqa: PLW1509 - one system call, no locks
+                preexec_fn=hears_ctrl_c,  # noqa: PLW1509 - one system call, no locks
             )
         try:
             yield Running(process, out, err, keyboard)
@@ -54,7 +54,7 @@ class Person:
             os.close(terminal)
 
 
-def _hears_ctrl_c() -> None:
+def hears_ctrl_c() -> None:
     """Tests may run in the background, where a shell has its children ignore it, and theirs."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

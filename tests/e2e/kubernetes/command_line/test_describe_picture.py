@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.cluster.picture import as_html
+from kafkafeatures.cli.cluster.page import cluster_page
 from tests.e2e.rig.browser import opened, shown
 from tests.examples import PICTURE, ROOT
-from tests.kafkafeatures.cli.test_picture import OURS
+from tests.kafkafeatures.cli.test_cluster_page import BLOCKED, FLAGS
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     path = tmp_path / "describe.html"
-    path.write_text(as_html(OURS, "describe"))
+    path.write_text(cluster_page(BLOCKED, FLAGS))
     return path
 
 

@@ -97,10 +97,10 @@ def test_clusters_are_sorted_and_filtered_in_the_page(pages: Path, tmp_path: Pat
     assert results["counts"] == ["12 of 12", "1 of 12"]
 
 
-def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_one_row_for_equal_nodes(
+def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_one_card_for_equal_nodes(
     pages: Path, tmp_path: Path
 ) -> None:
-    """Broker 6 was killed 24 times. Six equal brokers and three equal controllers prevent the upgrade: two rows."""
+    """Broker 6 was killed 24 times. Six equal brokers and three equal controllers prevent the upgrade: two cards."""
     (flapping,) = pages.glob(f"*-{history_with(Story.FLAPPING).plan.name}.html")
     lanes, blocking, ticks = evaluated(
         flapping,
@@ -109,7 +109,7 @@ def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_one_row_for_equal_no
         const table = name => all("table").find(one => one.caption.innerText.startsWith(name));
         const rows = one => [...one.tBodies[0].rows].map(row => [row.cells[0].innerText, all(".down", row).length]);
         const drawn = table("Times that a node");
-        return [rows(drawn), rows(table("What prevents")).length, all(".axis span", drawn).length];""",
+        return [rows(drawn), all(".card").length, all(".axis span", drawn).length];""",
     )
     ((name, marks),) = lanes
     assert name.split() == ["broker", "6", "24", "times,", "flapping"]
@@ -153,12 +153,12 @@ def test_times_and_levels_are_not_broken_and_evidence_has_no_blank_lines(pages: 
     script = """const all = what => [...document.querySelectorAll(what)];
       all("details").forEach(one => { one.open = true; });
       return [all(".whole").map(one => one.getClientRects().length),
-        all("details").map(one => one.innerText).filter(one => one.startsWith("Evidence")),
+        all(".card details").map(one => one.innerText),
         all(".track span").map(one => one.getBoundingClientRect().width), all(".key").map(one => one.innerText)];"""
     pieces, evidence, marks, keys = evaluated(readable(pages)[1], tmp_path / "profile", script)
     assert len(pieces) > 20
     assert set(pieces) == {1}
-    assert len(evidence) == 2  # one for each row of blockers
+    assert len(evidence) == 2  # one for each card
     assert not [one for one in evidence if "\n\n" in one.partition("\n")[2].lstrip("\n")]
     assert min(marks) >= 2  # pixels: even a short time away is visible
     assert keys == ["away, as far as the metadata log tells of it"]

@@ -35,7 +35,8 @@ const seen = one => {{
   return document.elementFromPoint(left + width / 2, top + height / 2) === one;
 }};
 const found = {{
-  first: words(blockers), blockers: rows(blockers.nextElementSibling.querySelector("table")), lanes: rows(roll),
+  first: words(blockers), lanes: rows(roll),
+  cards: all(".card").map(one => words(one).split("\n").filter(line => line)),
   cut: all(".scroll").filter(one => one.scrollWidth > one.clientWidth + 1).map(words),
   marks: all(".track span", roll).map(seen), text: document.body.textContent, code: all("code").map(words),
   ticks: all(".axis span", roll).filter(one => one.checkVisibility()).map(one => one.getBoundingClientRect().height),
@@ -88,16 +89,14 @@ def shown_at(tmp_path_factory: pytest.TempPathFactory) -> ShownAt:
     return at
 
 
-def test_blockers_are_the_first_section_with_one_row_for_equal_nodes_and_one_remedy(shown_at: ShownAt) -> None:
+def test_blockers_are_the_first_section_with_one_card_for_equal_nodes_and_one_remedy(shown_at: ShownAt) -> None:
     found = shown_at(DESKTOP)
     assert found["first"] == "Blockers"
-    ((where, release, what, remedy),) = found["blockers"]
-    assert where == ["controller 3003", "GhostRegistration"]
-    assert release == ["3.9"]
-    assert [line.split()[0] for line in what] == ["metadata.version", "group.version"]
-    assert remedy[0] == "Remedy"  # open, as it is the only one
-    assert len(remedy) == 3  # the summary, the text, the command
-    assert remedy[2].startswith("kafkafeatures unregister --controller 3003 --")  # on a line of its own
+    ((where, kind, *lacks, remedy, command),) = found["cards"]
+    assert (where, kind) == ("controller 3003, Kafka 3.9", "Ghost registration")
+    assert [line.split()[0] for line in lacks] == ["metadata.version", "group.version"]
+    assert remedy.startswith("start a controller with id 3003")
+    assert command.startswith("kafkafeatures unregister --controller 3003 --")  # on a line of its own
 
 
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP])

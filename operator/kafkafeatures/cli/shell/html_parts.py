@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from markupsafe import Markup
 
+from kafkafeatures import __version__
 from kafkafeatures.api.shown import time_of
 from kafkafeatures.core.words import format_span, printable
 
@@ -44,9 +45,11 @@ _POLICY = Html("default-src 'none'; style-src 'unsafe-inline'; img-src data:{}")
 
 STYLE = Html("""
 :root { color-scheme: light dark; --text: #1a1a1a; --muted: #555; --page: #fff; --line: #ccc; --box: #f4f4f4;
-  --good: #0a5d24; --bad: #a11212; --wait: #7a4b00; --bar: #2b62a8; }
+  --good: #0a5d24; --bad: #a11212; --wait: #7a4b00; --bar: #2b62a8;
+  --good-fill: #d3ecd9; --bad-fill: #f8d5d5; --wait-fill: #f6e6c4; --none-fill: #e6e6e6; }
 @media (prefers-color-scheme: dark) { :root { --text: #eee; --muted: #b5b5b5; --page: #161616; --line: #444;
-  --box: #222; --good: #7fd89a; --bad: #ff9c9c; --wait: #f2c573; --bar: #7fb0ee; } }
+  --box: #222; --good: #7fd89a; --bad: #ff9c9c; --wait: #f2c573; --bar: #7fb0ee;
+  --good-fill: #173d23; --bad-fill: #571c1c; --wait-fill: #4d390f; --none-fill: #2e2e2e; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); margin: 2rem auto;
   max-width: 72rem; padding: 0 1rem; }
 p { overflow-wrap: anywhere; }
@@ -63,7 +66,23 @@ summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
 .whole { white-space: nowrap; }
-.command { display: block; margin: .3rem 0; overflow-wrap: anywhere; }
+.command { display: block; margin: .3rem 0; overflow-wrap: anywhere; user-select: all; background: var(--box);
+  padding: .3rem .6rem; border-radius: .3rem; }
+.good-bar { border-left: 6px solid var(--good); } .bad-bar { border-left: 6px solid var(--bad); }
+.wait-bar { border-left: 6px solid var(--wait); }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr)); gap: .8rem; }
+.card { border: 1px solid var(--line); border-left: 6px solid var(--bad); border-radius: .4rem; padding: .6rem 1rem; }
+.card h3 { font-size: 1.05rem; margin: 0; } .card p { margin: .2rem 0; }
+.card ul { margin: .4rem 0; padding-left: 1.2rem; }
+.filled { display: block; padding: .15rem .5rem; border-radius: .25rem; color: var(--text); white-space: nowrap;
+  print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.filled .at { color: inherit; }
+.filled.good { background: var(--good-fill); } .filled.bad { background: var(--bad-fill); font-weight: bold; }
+.filled.wait { background: var(--wait-fill); } .filled.none { background: var(--none-fill); }
+.matrix { width: auto; } .matrix th, .matrix td { padding: .15rem .3rem .15rem 0; vertical-align: middle; }
+.matrix th { min-width: 4rem; } .matrix thead th { padding-right: .8rem; }
+.matrix th:first-child { padding-right: 1.5rem; }
+footer { color: var(--muted); font-size: .8rem; margin-top: 2rem; }
 tbody th { min-width: 8rem; }
 @media print {
   @page { size: A4 landscape; margin: 1cm; }
@@ -83,29 +102,37 @@ tbody th { min-width: 8rem; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   th, td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; }
   tbody tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  .matrix td, .filled { display: inline-block; white-space: normal; } .matrix td { margin-right: .8rem; }
+  .matrix td:empty { display: none; }
   td::before { content: attr(data-head) ": "; color: var(--muted); }
 }
 """)
 """On a narrow screen each cell is a line of its own, after its heading."""
 
 
-def whole_page(title: str, sections: Iterable[Html], style: Html, script: Html | None = None) -> str:
+def whole_page(
+    title: str, sections: Iterable[Html], style: Html, script: Html | None = None, *, reload_seconds: float = 0
+) -> str:
     """A complete page in one file. `sections`: empty ones are left out. `style`: added to ours. `script`: the only one
-    that the page's policy allows.
+    that the page's policy allows. `reload_seconds`: if not 0, the script may read its server, and a browser without
+    scripts loads the page anew so often.
     """
     allowed = (
         Html("; script-src 'sha256-{}'").format(b64encode(sha256(script.encode()).digest()).decode()) if script else ""
     )
+    reload = Html('<noscript><meta http-equiv="refresh" content="{:.0f}"></noscript>\n').format(reload_seconds)
     document = Html(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         '<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n<main>\n'
-        "{main}\n</main>\n{script}</body>\n</html>\n"
+        '<link rel="icon" href="data:,">\n{reload}<style>{style}</style>\n</head>\n<body>\n<main>\n'
+        "{main}\n</main>\n<footer>KafkaFeatures {version}</footer>\n{script}</body>\n</html>\n"
     ).format(
         title=title,
-        policy=_POLICY.format(allowed),
+        policy=_POLICY.format(Html("; connect-src 'self'") * bool(reload_seconds) + allowed),
+        reload=reload * bool(reload_seconds),
         style=STYLE + style,
+        version=__version__,
         main=Html("\n").join(filter(None, sections)),
         script=Html("<script>{}</script>").format(script) if script else "",
     )
@@ -158,6 +185,24 @@ def lines(values: Iterable[str]) -> Html:
 def small(value: object) -> Html:
     """A remark in small print."""
     return Html('<span class="at">{}</span>').format(text(value))
+
+
+def box(style: str, head: str, *details: str) -> Html:
+    """A bar with a verdict and lines below it. `style`: CSS class "good", "wait" or "bad"."""
+    strong = Html('<strong class="{}">{}</strong>').format(style, text(head))
+    return Html('<p class="box {}-bar">{}</p>').format(style, lines((strong, *details)))
+
+
+def to_copy(purpose: str, command: str) -> Html:
+    """A command on a line of its own, below what it is for. A click selects all of it."""
+    return Html('<p>{}:<code class="command">{}</code></p>').format(text(purpose), command)
+
+
+def filled(style: str, value: object, below: str = "") -> Html:
+    """The content of a cell of a table of class `matrix`, on a ground that says what it means; its text says it too.
+    `style`: "good", "bad", "wait", "none", or empty for no ground. `below`: in small print.
+    """
+    return Html('<span class="filled {}">{}{}</span>').format(style, text(value), small(below) if below else Html())
 
 
 def remedy(value: str) -> Html:

@@ -1,0 +1,1 @@
+"""`kafkafeatures serve`: the pages of resources or of a cluster, live in a browser."""

@@ -1,0 +1,92 @@
+"""Live readings of one cluster: the page of `describe -o html`, or what the page of a resource shows of its cluster.
+
+Like `describe` they change nothing. The metadata log is read as a whole, so more seldom than the nodes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.cli.cluster.connect import look, on_cluster
+from kafkafeatures.cli.cluster.matrix import identity
+from kafkafeatures.cli.cluster.page import STYLE, facts, features, nodes_apart, sections
+from kafkafeatures.cli.kube.report_log import read_roll
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.pages.roll_rows import window_begins
+from kafkafeatures.cli.serve.frame import age_of, live_page
+from kafkafeatures.cli.serve.live import Live, Reader
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.html_parts import Html, box, text
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kraftlog.rolls import RollHistory
+
+LOG_EVERY = 15.0
+"""Least seconds from one reading of a metadata log to the next."""
+
+
+class ClusterPage:
+    """The page at the path "". `flags`: connection flags for the commands in remedies."""
+
+    def __init__(self, settings: ClusterSettings, reader: Reader, flags: str) -> None:
+        self._reader, self._flags = reader, flags
+        self._observation = Live(partial(_observed, settings), reader)
+
+    def start(self) -> str:
+        """Read for the first time, and return the path of the first page. Raises CommandFailed."""
+        self._observation.first()
+        return ""
+
+    def __call__(self, path: str) -> str | None:
+        """The page; None for any other path."""
+        picture = self._observation.picture()
+        if path or picture.value is None:
+            return None
+        title = f"Kafka cluster {identity(picture.value)[0]}"
+        shown = (Html("<h1>{}</h1>").format(text(title)), *sections(picture.value, self._flags))
+        return live_page(title, picture, shown, STYLE, current_time=self._reader.environment.clock())
+
+
+class ClusterOfResource:
+    """The cluster of the one resource whose pages are served."""
+
+    def __init__(self, settings: ClusterSettings, reader: Reader) -> None:
+        self._settings, self._reader = settings, reader
+        self._observation = Live(partial(_observed, settings), reader)
+        self._history = Live(self._read_history, reader, LOG_EVERY)
+        self._status = EMPTY
+
+    def history(self, resource: KubeResource) -> RollHistory | str:
+        """Restarts by the metadata log, as it was last read, or the reason why it was not read."""
+        self._status = resource.status
+        picture = self._history.picture()
+        return picture.value or picture.failure or "It is being read."
+
+    def nodes(self, resource: KubeResource, current_time: datetime) -> Html:
+        """The section with every feature on every node, and when that was read."""
+        picture, expected_id = self._observation.picture(), resource.status.cluster_id
+        parts = [Html("<h2>Nodes</h2>")]
+        if picture.failure:
+            parts.append(age_of(picture, current_time))
+        if picture.value is not None:
+            id_ = identity(picture.value)[0]
+            if expected_id in ("", id_):
+                parts += facts(picture.value), features(picture.value), *nodes_apart(picture.value, "", set())
+            else:
+                head = f"Connected to cluster {id_}, expected {expected_id}"
+                parts.append(box("bad", head, "use the addresses of that cluster"))
+        return Html("<section>{}</section>").format(Html("\n").join(parts))
+
+    def _read_history(self) -> RollHistory:
+        since = window_begins(self._status, self._reader.environment.clock())
+        history = read_roll(self._settings, self._status.cluster_id, since)
+        if isinstance(history, str):
+            raise CommandFailed(history, Exit.UNREACHABLE)
+        return history
+
+
+def _observed(settings: ClusterSettings) -> Observation:
+    return on_cluster(look(settings, frozenset({IBP})))

@@ -18,26 +18,96 @@ from tests.e2e.rig.process import wait_until
 
 NAME, USER = "my-cluster", "kafka-features"
 GROUP, PLURAL = "kafka.strimzi.io", "kafkas"
-_CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"{PLURAL}.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "names": {"kind": "Kafka", "plural": PLURAL},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
-RIGHT = {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]}
+PODSETS = "core.strimzi.io"
+_TEXT, _NUMBER, _ANY = {"type": "string"}, {"type": "integer"}, {"x-kubernetes-preserve-unknown-fields": True}
+
+
+def _object(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields}
+
+
+def _list(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+def _crd(group: str, kind: str, spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    """A kind as Strimzi 1.x serves it; the API server drops every field that is not named here."""
+    plural = f"{kind.lower()}s"
+    schema = _object(spec=spec, status=status)
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+_CONDITIONS = _list(_object(type=_TEXT, status=_TEXT, reason=_TEXT, message=_TEXT, lastTransitionTime=_TEXT))
+_LISTENER = _object(
+    name=_TEXT,
+    port=_NUMBER,
+    type=_TEXT,
+    tls={"type": "boolean"},
+    authentication=_object(type=_TEXT),
+    configuration=_object(brokerCertChainAndKey=_object(secretName=_TEXT, certificate=_TEXT, key=_TEXT)),
+)
+_ADDRESSES = _list(_object(host=_TEXT, port=_NUMBER))
+CRDS = (
+    _crd(
+        GROUP,
+        "Kafka",
+        _object(
+            kafka=_object(
+                version=_TEXT,
+                metadataVersion=_TEXT,
+                listeners=_list(_LISTENER),
+                template=_object(pod=_object(metadata=_object(annotations={"type": "object", **_ANY}))),
+            )
+        ),
+        _object(
+            conditions=_CONDITIONS,
+            observedGeneration=_NUMBER,
+            listeners=_list(
+                _object(name=_TEXT, bootstrapServers=_TEXT, addresses=_ADDRESSES, certificates=_list(_TEXT))
+            ),
+            clusterId=_TEXT,
+            kafkaVersion=_TEXT,
+            kafkaMetadataVersion=_TEXT,
+            operatorLastSuccessfulVersion=_TEXT,
+        ),
+    ),
+    _crd(
+        PODSETS,
+        "StrimziPodSet",
+        _object(selector={"type": "object", **_ANY}, pods=_list({"type": "object", **_ANY})),
+        _object(
+            conditions=_CONDITIONS,
+            observedGeneration=_NUMBER,
+            pods=_NUMBER,
+            readyPods=_NUMBER,
+            currentPods=_NUMBER,
+        ),
+    ),
+)
+RIGHTS: list[dict[str, Any]] = [
+    {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]},
+    {"apiGroups": [PODSETS], "resources": ["strimzipodsets"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
+]
+"""In a namespace with clusters of Strimzi, as the chart grants them."""
+
+
+def install_kinds(plane: ControlPlane) -> None:
+    """The kinds `Kafka` and `StrimziPodSet`."""
+    plane.apply(*CRDS)
+    paths = [f"/apis/{crd['spec']['group']}/v1/{crd['spec']['names']['plural']}" for crd in CRDS]
+    wait_until("the API server serves them", lambda: all("items" in plane.read(path) for path in paths), 60, step=0.1)
 
 
 class Strimzi:
@@ -47,14 +117,11 @@ class Strimzi:
         self.plane, self.cluster, self.authentication = plane, cluster, authentication
 
     def install(self) -> None:
-        """The kind `Kafka`."""
-        self.plane.apply(_CRD)
-        path = f"/apis/{GROUP}/v1/namespaces/{NS}/{PLURAL}"
-        wait_until("the API server serves kafkas", lambda: "items" in self.plane.read(path), 60, step=0.1)
+        install_kinds(self.plane)
 
     def allow(self) -> None:
         """The operator's account gets the right of `drivers.strimzi`."""
-        grant_to_operator(self.plane, NS, "strimzi", [RIGHT])
+        grant_to_operator(self.plane, NS, "strimzi", RIGHTS)
 
     def create(self) -> None:
         """The `Kafka` after its first reconciliation, its user and its certificates."""

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import io
 import socket
+import ssl
 import struct
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 
 LEADER_MOVED = ("NotLeaderOrFollowerException", "NotControllerException")
 """Answers to Kafka's own tools that say nothing of the cluster but that it is between two leaders."""
 TRIES = 5
 
 
-def asked(port: int, request: bytes, *, timeout: float = 30) -> bytes:
-    """The reply to a request, both without their length, over a connection of its own."""
-    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as link, link.makefile("rb") as stream:
+def asked(
+    port: int,
+    request: bytes,
+    *,
+    timeout: float = 30,
+    host: str = "127.0.0.1",
+    tls: ssl.SSLContext | None = None,
+    server: str | None = None,
+) -> bytes:
+    """The reply to a request, both without their length, over a connection of its own. `server`: name of the node in
+    its certificate.
+    """
+    with ExitStack() as stack:
+        link = stack.enter_context(socket.create_connection((host, port), timeout=timeout))
+        if tls is not None:
+            link = stack.enter_context(tls.wrap_socket(link, server_hostname=server))
+        stream = stack.enter_context(link.makefile("rb"))
         link.sendall(struct.pack(">i", len(request)) + request)
         (length,) = struct.unpack(">i", stream.read(4))
         return stream.read(length)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.kubernetes.on_node.strimzi_cluster import StrimziCluster, strimzi_cluster
 from tests.e2e.rig.kubernetes.any_node import AnyNode
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
@@ -15,13 +16,15 @@ from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.releases import MIDDLE
 
 OWN_NODE_ONLY = [
+    "test_cluster_operator.py",
     "test_collecting.py",
     "test_pipeline.py",
     "test_recorder.py",
     "test_release.py",
     "test_secured_cluster.py",
+    "test_strimzi.py",
 ]
-"""Modules that read the node's disk, make it trust a registry, or make accounts by the control plane's own keys."""
+"""Modules that read the node's disk, reach its pods, make it trust a registry, or make accounts by the control plane's own keys."""
 collect_ignore = OWN_NODE_ONLY if KIND else []
 
 
@@ -43,3 +46,10 @@ def kafka_on_node(node: AnyNode) -> Iterator[Kafka]:
     running = apply_kafka(node, MIDDLE, brokers=2, release_version="3.9")
     yield running
     running.delete()
+
+
+@pytest.fixture(scope="package")
+def strimzi(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StrimziCluster]:
+    """A cluster under the stand-in for Strimzi; not by kind, where tests do not reach pods."""
+    with strimzi_cluster(node, tmp_path_factory.mktemp("strimzi")) as running:
+        yield running

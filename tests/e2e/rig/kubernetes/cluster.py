@@ -14,9 +14,11 @@ from __future__ import annotations
 import json
 import shutil
 import ssl
+from contextlib import closing
 from http import HTTPStatus
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,6 +45,7 @@ class ControlPlane(Tools):
         super().__init__(folder, admin, AuditLog(folder / "audit.log"))
         self._trust = self._trusted()
         self._connection: HTTPSConnection | None = None
+        self._is_reading = Lock()
         self._etcd_url = f"http://{LOOPBACK}:{free_port()}"
         self.etcd = Daemon(self._etcd_command(), folder / "etcd.log")
         self.api_server = Daemon(self._api_server_command(), folder / "api-server.log", self.ready)
@@ -105,14 +108,22 @@ class ControlPlane(Tools):
         self.start()
 
     def ready(self) -> bool:
-        return self._ask("/readyz") == b"ok"
+        with self._is_reading:
+            return self._ask("/readyz") == b"ok"
 
     def read(self, path: str) -> dict[str, Any]:
-        """What is at a path of the API; empty if nothing is, or no answer comes. To look often: kubectl
-        takes longer.
+        """What is at a path of the API; empty if nothing is, or no answer comes. To look often, from any thread:
+        kubectl takes longer.
         """
-        found: dict[str, Any] = json.loads(self._ask(path) or "{}")
+        with self._is_reading:
+            found: dict[str, Any] = json.loads(self._ask(path) or "{}")
         return found
+
+    def send(self, method: str, path: str, body: dict[str, Any], kind: str = "application/json") -> int:
+        """One request with a body, and the code of the answer; from any thread, on a connection of its own."""
+        with closing(HTTPSConnection(self.address, self.port, timeout=30, context=self._trust)) as to:
+            to.request(method, path, json.dumps(body), {"Content-Type": kind})
+            return to.getresponse().status
 
     def kubeconfig_of(self, namespace: str, service_account: str, *, seconds: int = 24 * 3600) -> Path:
         """To act with the rights of a service account, from outside of pods."""

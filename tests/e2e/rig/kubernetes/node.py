@@ -116,6 +116,15 @@ class Node:
     def remove_data(self, name: str) -> None:
         shutil.rmtree(self.data(name))
 
+    def with_names(self, *command: str | Path, search: str = "") -> list[str]:
+        """The command line of a process of this machine that resolves names as pods do. `search`: further lines of its
+        resolv.conf, for names that are not full.
+        """
+        resolver = self.folder / "resolv-of-pods.conf"
+        resolver.write_text(f"nameserver {self.address}\n{search}")
+        bind = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", bind, str(resolver), *map(str, command)]
+
     # --- inside the namespaces ---
 
     def _init(self) -> int | None:

@@ -193,10 +193,7 @@ class Racks:
 
     def with_names(self, *command: str | Path) -> list[str]:
         """The command line of a process that resolves names as pods do."""
-        resolver = self.node.folder / "resolv-of-pods.conf"
-        resolver.write_text(f"nameserver {self.node.address}\n{self.search}")
-        bind = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
-        return ["unshare", "--mount", "sh", "-c", bind, str(resolver), *map(str, command)]
+        return self.node.with_names(*command, search=self.search)
 
     def tool(self, main: str, *arguments: str) -> str:
         """One of Kafka's own; what it printed."""

@@ -1,0 +1,179 @@
+"""A document for a cluster of Strimzi, as its users have it: real Kafka in pods, and a stand-in for Strimzi, which
+restarts them, unregisters brokers and sets metadata.version back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.names import APPROVE, RECONCILE
+from tests.e2e.kubernetes.command_line.person import Person
+from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PAUSE, PODS, Moment
+from tests.e2e.kubernetes.on_node.strimzi_cluster import CONTROLLERS, LEVEL, StrimziCluster
+from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, pod_name
+from tests.e2e.kubernetes.resources import Resources, grant_to_operator, install
+from tests.e2e.kubernetes.strimzi import NAME, RIGHTS
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.process import wait_until
+
+ACTION_REQUIRED = 6
+"""Exit code of `wait`."""
+FIRST, SECOND, LAST = map(pod_name, (0, 1, 2))
+
+
+@pytest.fixture(scope="module")
+def operator(strimzi: StrimziCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """With the rights that the chart grants, and names as pods resolve them."""
+    install(strimzi.plane)
+    grant_to_operator(strimzi.plane, NS, "strimzi", RIGHTS)
+    names = tuple(strimzi.operator.node.with_names(search="search cluster.local\n"))
+    with Operator(strimzi.plane, tmp_path_factory.mktemp("operator"), before=names) as running:
+        yield running
+
+
+class Document(Resources):
+    """The one resource of this cluster."""
+
+    def __init__(self, strimzi: StrimziCluster) -> None:
+        super().__init__(strimzi.plane, namespace=NS)
+        self.strimzi = strimzi
+
+    def document(self, name: str, levels: Any = None, **spec: Any) -> dict[str, Any]:
+        """With access to the controllers, and the shortest interval of reconciliations."""
+        controllers = {"clientSecretRef": {"name": CONTROLLERS}}
+        cluster = {"strimzi": {"name": NAME, "controllers": controllers}}
+        return super().document(name, levels or {}, **{"cluster": cluster, "rollout": {"stableFor": "3s"}, **spec})
+
+    def reconcile(self) -> None:
+        """Ask for a reconciliation, and wait until it has ended."""
+        moment = str(time.monotonic())
+        self.annotate(NAME, f"{RECONCILE}={moment}")
+        wait_until("it is reconciled", lambda: self.status(NAME).get("lastHandledReconcileAt") == moment, 60, step=0.2)
+
+    def restarted(self) -> list[str]:
+        """Pods whose restart is over, by the history of the status."""
+        history = self.status(NAME).get("history", ())
+        return [entry["target"] for entry in history if entry["kind"] == "RestartNode" and entry["result"] == "Applied"]
+
+    def says(self, kind: str, reason: str) -> str:
+        """The message of a condition, as soon as it has the reason."""
+        return str(self.until(NAME, kind, reason, 60)["message"])
+
+
+@pytest.fixture
+def document(strimzi: StrimziCluster, operator: Operator) -> Iterator[Document]:
+    """The cluster is reconciled before and after it, and nothing is in its way."""
+    assert operator.alive
+    yield Document(strimzi)
+    strimzi.plane.kubectl("delete", "kff", "--all", "-n", NS, "--timeout=30s")
+    strimzi.settle()
+
+
+@pytest.fixture
+def person(strimzi: StrimziCluster, tmp_path: Path) -> Person:
+    return Person(tmp_path / "home", strimzi.plane.kubeconfig)
+
+
+def test_four_lines_raise_all_levels_of_a_release_but_those_that_strimzi_manages(
+    document: Document, strimzi: StrimziCluster
+) -> None:
+    document.plane.apply(
+        {
+            "apiVersion": "kafkafeatures.dev/v1alpha1",
+            "kind": "KafkaFeatures",
+            "metadata": {"name": NAME, "namespace": NS},
+            "spec": {"cluster": {"strimzi": {"name": NAME}}, "features": {"releaseVersion": "4.0"}},
+        }
+    )
+    document.says("Ready", "ApprovalRequired")
+    document.annotate(NAME, f"{APPROVE}={document.status(NAME)['plan']['hash']}")
+    document.wait(NAME, "Ready", 60)
+    level = strimzi.operator.level
+    assert (level("group.version"), level("transaction.version")) == (1, 2)
+    assert strimzi.status()["kafkaMetadataVersion"] == LEVEL
+
+
+def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
+    document: Document, strimzi: StrimziCluster, person: Person
+) -> None:
+    """Strimzi is paused for a while after the first pod. All the time, its `Kafka` says that it is ready."""
+    feature = "eligible.leader.replicas.version"
+    strimzi.annotate_template("rolled")
+    roll = strimzi.operator.reconciling()
+    assert next(roll) == Moment(FIRST, is_gone=False)
+    document.apply(NAME, {feature: 1})
+    assert f"Strimzi has still to restart pod {FIRST}" in document.says("Ready", "WaitingForStrimzi")
+    assert strimzi.is_ready()
+    assert [next(roll), next(roll)] == [Moment(FIRST, is_gone=True), Moment(SECOND, is_gone=False)]
+    roll.close()  # Strimzi finds that it is paused before it restarts the second one
+    with strimzi.paused():
+        assert PAUSE in document.says("Stalled", "StrimziPaused")
+        done = person.run("wait", NAME, "-n", NS, "--for", "rolled")
+        assert done.returncode == ACTION_REQUIRED
+        assert PAUSE in done.stderr
+    assert strimzi.operator.level(feature) == 0
+    document.says("Ready", "WaitingForStrimzi")
+    with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
+        wait.until_it_says("Strimzi")
+        strimzi.operator.reconcile()
+        assert strimzi.operator.level(feature) == 0
+        assert wait.ends() == 0
+    document.wait(NAME, "Ready", 60)
+    assert strimzi.operator.level(feature) == 1
+
+
+def test_a_restart_of_one_pod_is_asked_of_strimzi_and_is_over_once_strimzi_made_it(
+    document: Document, strimzi: StrimziCluster, person: Person
+) -> None:
+    document.apply(NAME)
+    document.wait(NAME, "Ready", 60)
+    before, mark = strimzi.uids(), strimzi.plane.audit.mark()
+    done = person.run("restart", NAME, "-n", NS, "--pod", LAST)
+    assert (done.returncode, done.stderr) == (0, "")
+    wait_until("Strimzi is asked", lambda: strimzi.annotations(LAST).get(MANUAL) == "true", 60, step=0.2)
+    roll = strimzi.operator.reconciling()
+    assert next(roll) == Moment(LAST, is_gone=False)
+    assert list(roll) == [Moment(LAST, is_gone=True)]
+    wait_until("it is over", lambda: document.restarted() == [LAST], 60, step=0.2)
+    document.wait(NAME, "Ready", 60)
+    after = strimzi.uids()
+    assert {name for name in after if after[name] != before[name]} == {LAST}
+    rows = strimzi.plane.audit.rows(mark, user=USER, resource="pods")
+    writes = [row for row in rows if row.verb != "list"]
+    assert [(row.verb, row.name) for row in writes] == [("patch", LAST)]
+
+
+def test_a_restart_that_strimzi_does_not_make_is_withdrawn(
+    document: Document, strimzi: StrimziCluster, person: Person
+) -> None:
+    document.apply(NAME)
+    document.wait(NAME, "Ready", 60)
+    before = strimzi.uids()
+    person.run("restart", NAME, "-n", NS, "--pod", LAST)
+    wait_until("Strimzi is asked", lambda: strimzi.annotations(LAST).get(MANUAL) == "true", 60, step=0.2)
+    document.reconcile()
+    strimzi.annotate(f"{PODS}/{LAST}", "kafkafeatures.dev/restart-pod-uid", None)
+    wait_until("it is withdrawn", lambda: MANUAL not in strimzi.annotations(LAST), 60, step=0.2)
+    strimzi.operator.reconcile()
+    assert strimzi.uids() == before
+
+
+def test_a_level_is_raised_while_strimzi_replaces_its_certificate_authority(
+    document: Document, strimzi: StrimziCluster
+) -> None:
+    document.apply(NAME, {"share.version": 1}, mode="Observe")
+    document.says("Reachable", "Connected")
+    strimzi.operator.renew_authority()
+    roll = strimzi.operator.reconciling()
+    assert next(roll) == Moment(FIRST, is_gone=False)
+    document.reconcile()
+    assert document.condition(NAME, "Reachable")["reason"] == "Connected"
+    assert list(roll)[-1] == Moment(LAST, is_gone=True)
+    document.apply(NAME, {"share.version": 1})
+    document.wait(NAME, "Ready", 60)
+    assert strimzi.operator.level("share.version") == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OPERATOR, PIPELINE = "Dockerfile", "Dockerfile.pipeline"
+OPERATOR, PIPELINE, KERBEROS = "Dockerfile", "Dockerfile.pipeline", "Dockerfile.kerberos"
 TEXTS = {name: (ROOT / name).read_text() for name in (OPERATOR, PIPELINE)}
 STAGES = {name: re.split(r"(?m)^FROM ", re.sub(r"(?m)^#.*\n|\\\n *", "", text))[1:] for name, text in TEXTS.items()}
 IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
@@ -92,7 +92,8 @@ def test_the_entrypoint_of_the_image_of_the_pipeline_is_the_module_container() -
 def test_the_build_context_contains_exactly_the_copied_paths() -> None:
     assert IGNORED[0] == "*"
     given = {line.removeprefix("!") for line in IGNORED if line.startswith("!")}
-    builds = [stage for stages in STAGES.values() for stage in stages[:-1]]
+    kerberos = re.split(r"(?m)^FROM ", re.sub(r"(?m)^#.*\n|\\\n *", "", (ROOT / KERBEROS).read_text()))[1:]
+    builds = [stage for stages in (*STAGES.values(), kerberos) for stage in stages[:-1]]
     copied = {word for build in builds for copy in instructions(build, "COPY") for word in copy.split()[:-1]}
     assert copied == given
     assert all((ROOT / name).exists() for name in given)

@@ -54,7 +54,7 @@ ROOMS = {
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core client_files client_targets environment kube version kafka.base.settings kafka.base.errors "
-        "kafka.base.threads kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
+        "kafka.base.threads kafka.wire.addresses kafka.wire.krb5_conf kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",
@@ -96,6 +96,7 @@ LIBRARIES = {
     "aiohttp": "handlers health kube.client kube.errors",
     "cronsim": "core.engine.windows",
     "deltalake": "featurelog.delta",
+    "gssapi": "kafka.wire.gssapi_process",
     "google_crc32c": "kraftlog kafkasim.fleet",
     "kio": "kafka.wire.unregister_controller kafka.wire.api_versions_5 kafkasim.wire",
     "kazoo": "zookeeper",

@@ -29,7 +29,7 @@ from kafkafeatures.kafka.base.settings import (
 )
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kafka.wire.krb5_conf import Realms, read_krb5_conf
+from kafkafeatures.kafka.wire.krb5_conf import read_krb5_conf
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
 

@@ -6,9 +6,9 @@ hides what must not be printed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
@@ -16,9 +16,6 @@ from kafkafeatures.kafka.wire.kerberos_files import LoginFiles
 from kafkafeatures.kafka.wire.lookups import Lookups
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.secrets import Secrets
-
-if TYPE_CHECKING:  # few clusters have Kerberos
-    from kafkafeatures.kafka.wire.krb5_conf import Realms
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -82,6 +79,18 @@ class OAuthClient:
     scope: str | None = None
     tls: Tls = field(default_factory=Tls)
     policy: AddressPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Realms:
+    """The part of a krb5.conf that is taken over. `kdcs`: addresses by realm; `realms`: by domain, or by `.domain` for
+    all hosts in it.
+    """
+
+    default_realm: str = ""
+    kdcs: Mapping[str, tuple[Address, ...]] = field(default_factory=dict)
+    realms: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import cast
 
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, Unreachable
-from kafkafeatures.kafka.base.settings import Address, Kerberos, Security
-from kafkafeatures.kafka.wire.krb5_conf import Realms, krb5_conf
+from kafkafeatures.kafka.base.settings import Address, Kerberos, Realms, Security
+from kafkafeatures.kafka.wire.krb5_conf import krb5_conf
 from kafkafeatures.kafka.wire.opening import permitted_addresses
 
 PROGRAM = Path(__file__).with_name("gssapi_process.py")

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-if TYPE_CHECKING:  # the settings have a field of a type from here
-    from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.base.settings import Address, Realms, parse_addresses
 
 PORT = 88
 OPTIONS = frozenset(
@@ -28,17 +24,6 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+$")
 """A realm, or a domain."""
 _VALUE = re.compile(r"[A-Za-z0-9 .,:+-]*$")
 _DIRECTIVES = ("include", "includedir", "module")
-
-
-class Realms(Struct, frozen=True):
-    """The part of a krb5.conf that is taken over. `kdcs`: addresses by realm; `realms`: by domain, or by `.domain` for
-    all hosts in it.
-    """
-
-    default_realm: str = ""
-    kdcs: Mapping[str, tuple[Address, ...]] = {}
-    realms: Mapping[str, str] = {}
-    options: Mapping[str, str] = {}
 
 
 def read_krb5_conf(text: str) -> Realms:
@@ -87,8 +72,6 @@ def _realms(relations: Mapping[str, list[tuple[str, str]]]) -> Realms:
 
 
 def _address(text: str) -> Address:
-    from kafkafeatures.kafka.base.settings import parse_addresses
-
     if text.startswith(("http://", "https://")):
         raise ValueError("kdc: a proxy is not supported; expected host or host:port")
     has_port = re.search(r"(^[^:]+|\]):\d+$", text)

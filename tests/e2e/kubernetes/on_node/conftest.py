@@ -24,7 +24,7 @@ OWN_NODE_ONLY = [
     "test_secured_cluster.py",
     "test_strimzi.py",
 ]
-"""Modules that read the node's disk, reach its pods, make it trust a registry, or make accounts by the control plane's own keys."""
+"""Modules that read the node's disk, reach its pods, make it trust a registry, or use the control plane's own keys."""
 collect_ignore = OWN_NODE_ONLY if KIND else []
 
 

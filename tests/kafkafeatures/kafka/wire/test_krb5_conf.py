@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.wire.krb5_conf import Realms, krb5_conf, read_krb5_conf
+from kafkafeatures.kafka.base.settings import Address, Realms
+from kafkafeatures.kafka.wire.krb5_conf import krb5_conf, read_krb5_conf
 
 TEXT = """
 # as an administrator hands it out

@@ -15,10 +15,12 @@ import msgspec
 from kafkafeatures.api.references import CertificatesRef, ClientSecretRef, LoginSecretRef, TlsSpec
 from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, SaslSpec, StrimziSpec
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.kafka.base.settings import parse_addresses
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Gone, RequestRefused
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, certificates_in
+from kafkafeatures.reconcile.strimzi_levels import Condition, managed_level
 
 PATH = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
 CLUSTER_CA, TRUSTED = "cluster-ca.crt", "trusted.crt"
@@ -78,8 +80,10 @@ class _ShownListener(msgspec.Struct, frozen=True, rename="camel"):
     certificates: list[str] = []
 
 
-class _KafkaSettings(msgspec.Struct, frozen=True):
+class _KafkaSettings(msgspec.Struct, frozen=True, rename="camel"):
     listeners: list[Listener] = []
+    version: str | None = None
+    metadata_version: str | None = None
 
 
 class _KafkaSpec(msgspec.Struct, frozen=True):
@@ -88,6 +92,7 @@ class _KafkaSpec(msgspec.Struct, frozen=True):
 
 class _KafkaStatus(msgspec.Struct, frozen=True):
     listeners: list[_ShownListener] | None = None
+    conditions: list[Condition] | None = None
 
 
 class _KafkaMetadata(msgspec.Struct, frozen=True):
@@ -102,6 +107,12 @@ class Kafka(msgspec.Struct, frozen=True):
     spec: _KafkaSpec
     status: _KafkaStatus | None = None
 
+    @property
+    def managed(self) -> ManagedLevel:
+        """The level that Strimzi sets."""
+        settings, conditions = self.spec.kafka, self.status.conditions if self.status is not None else None
+        return managed_level(self.metadata.name, settings.metadata_version, settings.version, conditions)
+
     def shown(self, listener: Listener) -> _ShownListener:
         """What the status says of a listener; empty for nothing."""
         of_all = (self.status.listeners if self.status is not None else None) or []
@@ -110,12 +121,14 @@ class Kafka(msgspec.Struct, frozen=True):
 
 class Located(NamedTuple):
     """A cluster that was found. cluster: addresses and security, as a document names them. material: content of the
-    references in it that was read already, or is not an object of Kubernetes. name: for messages.
+    references in it that was read already, or is not an object of Kubernetes. name: for messages. managed: levels that
+    Strimzi sets.
     """
 
     cluster: ClusterSpec
     material: Mapping[Reference, Mapping[str, str] | None]
     name: str
+    managed: tuple[ManagedLevel, ...]
 
 
 class _LastShown(NamedTuple):
@@ -158,6 +171,7 @@ class StrimziClusters:
             cluster_of(cluster, strimzi, listener, address),
             {of_user: user, Reference("ConfigMap", _trust_of(strimzi)): {TRUSTED: trusted}},
             f"the listener {listener.name} of the Kafka {strimzi.name}",
+            (kafka.managed,),
         )
 
     def forget(self, key: ResourceKey) -> None:

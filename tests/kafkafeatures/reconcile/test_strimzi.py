@@ -24,6 +24,7 @@ TLS, SCRAM = {"type": "tls"}, {"type": "scram-sha-512"}
 CERTIFICATES, OTHER = Certificates(), Certificates()
 CERTIFICATE, PRIVATE_KEY = CERTIFICATES.client("kafka-features")
 OWN_CERTIFICATE = {"brokerCertChainAndKey": {"secretName": "own", "certificate": "tls.crt", "key": "tls.key"}}
+ADDRESS = {"tls": "tls.example:9094"}
 UID, BUNDLE, AUTHORITIES = "uid-of-kafka", "my-cluster-trustbundle", "my-cluster-cluster-ca-cert"
 
 
@@ -44,15 +45,19 @@ class Scene(Rig):
         self.secret("kafka-features", user, labels=LABELS)
         self.secret(BUNDLE, {"cluster-ca.crt": CERTIFICATES.ca, "clients-ca.crt": OTHER.ca}, owner=UID)
 
-    def shows(self, addresses: Mapping[str, str]) -> None:
-        """The `Kafka`, with the addresses of these listeners in its status."""
+    def shows(self, addresses: Mapping[str, str], failure: str = "", **kafka: str) -> None:
+        """The `Kafka`, with the addresses of these listeners in its status, and with more fields of `spec.kafka`.
+        `failure`: message of the failure to set metadata.version; empty for none.
+        """
         shown = [
             {"name": name, "bootstrapServers": address, "certificates": [OTHER.other_ca]}
             for name, address in addresses.items()
         ]
         metadata = {"namespace": NAMESPACE, "name": "my-cluster", "uid": UID}
-        spec = {"kafka": {"listeners": [*self.listeners]}}
-        self.api.server.store(KAFKA, {"metadata": metadata, "spec": spec, "status": {"listeners": shown}})
+        spec = {"kafka": {"listeners": [*self.listeners], **kafka}}
+        failed = {"type": "Warning", "status": "True", "reason": "MetadataUpdateFailed", "message": failure}
+        status = {"listeners": shown, "conditions": [{"type": "Ready", "status": "True"}, *[failed] * bool(failure)]}
+        self.api.server.store(KAFKA, {"metadata": metadata, "spec": spec, "status": status})
 
     def secret(
         self, name: str, texts: Mapping[str, str], *, labels: Mapping[str, str] | None = None, owner: str = ""
@@ -69,6 +74,12 @@ class Scene(Rig):
         """What the operator connects to now."""
         await self.work()
         return self.opened[-1]
+
+    async def metadata_version(self, mode: str = "Apply") -> dict[str, Any]:
+        """What the status says of metadata.version after a reconciliation."""
+        self.api.edit(mode=mode)
+        await self.work()
+        return next(feature for feature in self.api.status["features"] if feature["name"] == "metadata.version")
 
     async def refusal(self) -> str:
         """The message of a cluster that cannot be connected to."""
@@ -200,6 +211,50 @@ async def test_only_a_listener_that_is_named_may_be_without_tls_and_only_for_scr
     plain = listener("plain", 9092, tls=False, authentication=SCRAM)
     assert (await Scene(plain, password="secret", listener="plain").settings()).brokers.tls is None
     assert "no listener with TLS" in await Scene(plain, password="secret").refusal()
+
+
+@pytest.mark.parametrize(
+    ("kafka", "level"),
+    [
+        ({"version": "4.2.0"}, 29),
+        ({"version": "4.2.0", "metadataVersion": "4.1-IV1"}, 27),
+        ({"version": "4.2.0", "metadataVersion": "4.0"}, 25),
+        ({"version": "9.9.0"}, None),
+        ({}, None),
+    ],
+    ids=["of the version", "by its name", "of a release", "unknown", "none"],
+)
+async def test_the_level_that_strimzi_sets_is_shown(kafka: dict[str, str], level: int | None) -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, **kafka)
+    feature = await scene.metadata_version()
+    assert (feature["managedBy"], feature.get("managedLevel")) == ("Strimzi (Kafka my-cluster)", level)
+    assert "managedProblem" not in feature
+
+
+FAILED = "Failed to update metadata version to 3.6-IV2"
+
+
+async def test_the_reason_for_which_strimzi_could_not_set_its_level_is_that_of_a_dry_run() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, FAILED, version="4.2.0", metadataVersion="3.6-IV2")
+    problem = (await scene.metadata_version())["managedProblem"]
+    assert problem.startswith(f"{FAILED}: Kafka: ")
+    assert "downgrade from 21 to 14. Refusing to perform the requested downgrade" in problem
+    assert [change.feature for change in scene.kafka.sent] == ["group.version"]  # the level itself is never sent
+
+
+async def test_in_mode_observe_the_reason_is_that_of_our_rules() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, FAILED, version="4.2.0", metadataVersion="3.6-IV2")
+    problem = (await scene.metadata_version("Observe"))["managedProblem"]
+    assert problem.startswith(f"{FAILED}: metadata.version 21 (3.9-IV0) can be downgraded to 17 (3.7-IV2), not to 14")
+
+
+async def test_a_failure_that_is_over_has_no_reason() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, FAILED, metadataVersion="3.9-IV0")  # the level that the cluster has
+    assert (await scene.metadata_version())["managedProblem"] == FAILED
 
 
 def without_kafka(scene: Scene) -> None:

@@ -12,6 +12,7 @@ from kafkafeatures.core.engine.desired_state import Mode
 from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.engine.memory import lost_cluster
 from kafkafeatures.core.facts.client_standing import judged_brokers
+from kafkafeatures.core.facts.inferred import with_inferred_releases
 from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.levels.managed import explained, refused_change
@@ -43,6 +44,7 @@ async def observe_cluster(
         observation = await look(context.ports, read_context, partial(is_ours, resource))
     if not is_ours(resource, observation):
         return observation
+    observation = with_inferred_releases(observation)
     if context.clients is not None:
         observation = replace(observation, clients=context.clients(judged_brokers(observation)))
     if not context.managed:

@@ -176,7 +176,7 @@ def test_a_level_that_another_operator_sets_is_shown_with_its_failure(width: int
     managed = {
         "managedBy": "Strimzi (Kafka orders)",
         "managedLevel": 29,
-        "managedProblem": "refused: a node is too old",
+        "managedProblem": "broker 3 is too old",
     }
     status["features"][0] |= managed
     lines = shown(resource(status), width)

@@ -31,6 +31,7 @@ from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.clients.reading import ClientsReading
+    from kafkafeatures.core.facts.inferred import InferredRelease
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.facts.znodes import StoreComparison, ZooKeeperReading
 
@@ -122,6 +123,7 @@ class Node(Struct, frozen=True):
     settings: Mapping[str, Setting] = field(default_factory=dict)  # by name, those that a stage requires
     log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known
     metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known
+    inferred: InferredRelease | None = None  # by its pod, of a controller that does not answer; no proof of any level
 
     @property
     def key(self) -> NodeKey:

@@ -38,6 +38,7 @@ class Pod(Struct, frozen=True):
     restart_requested: a person has requested a restart of exactly this pod.
     stops_by: time by which it should have stopped; None where it was not told to stop.
     kubernetes_node: name of its Kubernetes node; empty where it is not scheduled yet.
+    release: Kafka release that it names, such as "4.3"; empty where it names none, or an unknown one.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Pod(Struct, frozen=True):
     restart_requested: bool = False
     stops_by: datetime | None = None
     kubernetes_node: str = ""
+    release: str = ""
 
     def stays_at(self, revision: str) -> bool:
         """Tell whether the pod is of this revision, and no restart of it is requested."""

@@ -8,7 +8,7 @@ docs/how-to/with-strimzi.md, with its sources. The resources are read, and never
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -17,7 +17,7 @@ from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, SaslSpec, StrimziS
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.kafka.base.settings import parse_addresses
-from kafkafeatures.kube.api import KubernetesApi, ResourceKey
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.errors import Gone, RequestRefused
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, certificates_in
 from kafkafeatures.reconcile.strimzi_levels import Condition, managed_level
@@ -28,14 +28,25 @@ CLUSTER_CA, TRUSTED = "cluster-ca.crt", "trusted.crt"
 LONGEST_ADDRESS, LONGEST_TRUST = 2048, 262_144
 """Characters of addresses and of certificates that are used: a person or Strimzi writes far fewer."""
 _INTERNAL = ("internal", "cluster-ip")
-_TLS, _SCRAM = "tls", "scram-sha-512"
+TLS, SCRAM = "tls", "scram-sha-512"
 """Types of the authentication of a listener that a KafkaUser may have."""
+
+
+class StrimziApi(Protocol):
+    """Requests for what Strimzi writes. Errors are those of `kube/errors.py`."""
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """One object. Raises Gone where there is none."""
+
+    async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
+        """The certificates in a Secret that the object with this uid owns; None for another Secret, or none."""
+
 
 ReadSecret = Callable[[Reference], Awaitable[Mapping[str, str] | None]]
 """Reads a labelled Secret of the document's namespace; None if there is none. Raises CredentialsInvalid."""
 
 
-class _ListenerLogin(msgspec.Struct, frozen=True):
+class _OfType(msgspec.Struct, frozen=True):
     type: str
 
 
@@ -50,7 +61,7 @@ class Listener(msgspec.Struct, frozen=True):
     port: int
     type: str
     tls: bool = False
-    authentication: _ListenerLogin | None = None
+    authentication: _OfType | None = None
     configuration: _ListenerConfiguration | None = None
 
     @property
@@ -84,6 +95,7 @@ class _KafkaSettings(msgspec.Struct, frozen=True, rename="camel"):
     listeners: list[Listener] = []
     version: str | None = None
     metadata_version: str | None = None
+    authorization: _OfType | None = None
 
 
 class _KafkaSpec(msgspec.Struct, frozen=True):
@@ -145,7 +157,7 @@ class StrimziClusters:
     from the status of one that is paused.
     """
 
-    def __init__(self, api: KubernetesApi) -> None:
+    def __init__(self, api: StrimziApi) -> None:
         self._api = api
         self._last_shown: dict[ResourceKey, _LastShown] = {}
 
@@ -155,7 +167,7 @@ class StrimziClusters:
         """The cluster of a document. Raises CredentialsInvalid if a resource is missing, cannot be used, or may not be
         read; KubeError.
         """
-        kafka = await self._kafka(key.namespace, strimzi.name)
+        kafka = await self.kafka(key.namespace, strimzi.name)
         of_user = Reference("Secret", strimzi.user)
         user = await read_secret(of_user)
         if user is None:
@@ -163,7 +175,7 @@ class StrimziClusters:
                 f"the Secret of the KafkaUser {strimzi.user} does not exist, or does not have the label "
                 'kafkafeatures.dev/credentials: "true", which Strimzi copies from the KafkaUser'
             )
-        listener = listener_of(kafka, strimzi, _login_of(user, strimzi.user))
+        listener = listener_of(kafka, strimzi, login_of(user, strimzi.user))
         known = self._remembered(key, kafka, listener)
         trusted = await self._trusted(key.namespace, kafka, listener, known)
         address = known.address or _service_of(kafka, listener, key.namespace)
@@ -178,7 +190,8 @@ class StrimziClusters:
         """Drop what is known for a resource that was deleted."""
         self._last_shown.pop(key, None)
 
-    async def _kafka(self, namespace: str, name: str) -> Kafka:
+    async def kafka(self, namespace: str, name: str) -> Kafka:
+        """The `Kafka` of this name. Raises CredentialsInvalid where it is missing or cannot be used; KubeError."""
         try:
             kafka = await self._api.get(PATH.format(namespace, name))
         except Gone:
@@ -250,7 +263,7 @@ def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Listener, a
     """The document's cluster with the address and the security of a listener in place of `strimzi`."""
     trust = CertificatesRef(name=_trust_of(strimzi), key=TRUSTED)
     with_certificate = ClientSecretRef(name=strimzi.user, cert_key="user.crt", key_key="user.key")
-    is_scram = listener.login == _SCRAM
+    is_scram = listener.login == SCRAM
     tls = TlsSpec(ca_config_map_ref=trust, client_secret_ref=None if is_scram else with_certificate)
     sasl = SaslSpec(mechanism="SCRAM-SHA-512", username=strimzi.user, secret_ref=LoginSecretRef(name=strimzi.user))
     controllers = None
@@ -275,7 +288,7 @@ def listener_of(kafka: Kafka, strimzi: StrimziSpec, login: str) -> Listener:
     listeners = kafka.spec.kafka.listeners
     named = [listener for listener in listeners if strimzi.listener in (None, listener.name)]
     fitting = [listener for listener in named if listener.login == login]
-    may_be_plain = strimzi.listener is not None and login == _SCRAM
+    may_be_plain = strimzi.listener is not None and login == SCRAM
     usable = [listener for listener in fitting if listener.tls or may_be_plain]
     if usable:
         return min(usable, key=lambda listener: not listener.is_internal)
@@ -305,12 +318,12 @@ def _service_of(kafka: Kafka, listener: Listener, namespace: str) -> str:
     return f"{service}.{namespace}.svc:{listener.port}"
 
 
-def _login_of(user: Mapping[str, str], name: str) -> str:
+def login_of(user: Mapping[str, str], name: str) -> str:
     """The type of authentication of a KafkaUser, by the keys of its Secret. Raises CredentialsInvalid."""
     if "user.crt" in user and "user.key" in user:
-        return _TLS
+        return TLS
     if "password" in user:
-        return _SCRAM
+        return SCRAM
     raise CredentialsInvalid(
         f"the Secret {name} has neither user.crt with user.key nor password; it must be that of a KafkaUser"
     )

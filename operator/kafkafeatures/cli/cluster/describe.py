@@ -25,14 +25,17 @@ from kafkafeatures.cli.cluster.connect import (
     settings_from_flags,
 )
 from kafkafeatures.cli.cluster.drawn import show
+from kafkafeatures.cli.kube.strimzi_flags import add_strimzi_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, print_document, tell
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.settings import IBP
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kafkafeatures.core.facts.observation import Observation
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
 _TITLE = "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"
@@ -62,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="every level that is known: what it turns on, what Kafka writes besides, the way back; with a cluster "
         "also which are finalized",
     )  # fmt: skip
+    add_strimzi_flags(parser)
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
 
 
@@ -73,11 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
         return _describe_levels(arguments)
     if arguments.files is not None:
         return _describe_files(arguments)
+    if arguments.strimzi and arguments.zookeeper:
+        raise CommandFailed("Strimzi runs no cluster with ZooKeeper; give --strimzi without --zookeeper", Exit.USAGE)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
     znodes = None if arguments.zookeeper is None else _read_zookeeper(arguments)
     if znodes is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
         return _describe_zookeeper(arguments, znodes)
-    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
+    observation = _observed(arguments, znodes)
     api_names = None
     if arguments.apis:
         from kafkafeatures.kafka.base.api_names import API_NAMES
@@ -88,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         def draw(on: Console) -> None:
             if api_names is None:
-                matrix.draw(on, observation, flags=flags_of(arguments))
+                matrix.draw(on, observation, flags=_flags_of(arguments))
             else:
                 matrix.draw_apis(on, observation, api_names)
             if znodes is not None:
@@ -108,6 +114,22 @@ def run(arguments: argparse.Namespace) -> int:
             document["zooKeeper"] = zookeeper_document(znodes, observation)
         print_document(document, arguments.output)
     return Exit.DONE if znodes is None or not znodes.failures else Exit.FAILED
+
+
+def _flags_of(arguments: argparse.Namespace) -> str:
+    """Flags for commands in remedies, which do not take `--strimzi`."""
+    return f"{ANY_CLUSTER} --config client.properties" if arguments.strimzi else flags_of(arguments)
+
+
+def _observed(arguments: argparse.Namespace, znodes: ZooKeeperReading | None) -> Observation:
+    """Read the cluster that the flags name."""
+    if not arguments.strimzi:
+        return on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
+    from kafkafeatures.cli.kube.strimzi import explained, settings_of_strimzi
+
+    settings = settings_of_strimzi(arguments)
+    with explained(settings):
+        return on_cluster(look(settings))
 
 
 def _read_zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
@@ -138,8 +160,8 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
     from kafkafeatures.core.report.levels_document import levels_document
 
     finalized = None
-    if arguments.bootstrap_server or arguments.bootstrap_controller:
-        observation = on_cluster(look(settings_from_flags(arguments)))
+    if arguments.bootstrap_server or arguments.bootstrap_controller or arguments.strimzi:
+        observation = _observed(arguments, None)
         finalized = observation.known_levels if isinstance(observation.finalized, Known) else None
     levels = levels_document(finalized)
     if arguments.output in DRAWN:
@@ -154,8 +176,9 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
 
 def _describe_files(arguments: argparse.Namespace) -> int:
     """Print the state by a metadata log on disk. Exit code 1 if records are missing, so that it may be wrong."""
-    if arguments.bootstrap_server or arguments.bootstrap_controller:
-        raise CommandFailed("--from reads files instead of a cluster; give it without --bootstrap-*", Exit.USAGE)
+    if arguments.bootstrap_server or arguments.bootstrap_controller or arguments.strimzi:
+        text = "--from reads files instead of a cluster; give it without --bootstrap-* and --strimzi"
+        raise CommandFailed(text, Exit.USAGE)
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster: a metadata log does not hold the APIs of its nodes", Exit.USAGE)
     from datetime import UTC, datetime

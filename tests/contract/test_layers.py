@@ -71,16 +71,17 @@ ROOMS = {
     "__main__": "cli.shell cli.kube.offers interrupts",
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
-    "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
+    "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell",
     "cli.clients": (
         "api core client_files client_targets kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages"
     ),
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
+    "cli.describe": "api core kafka.base.api_names cli.shell cli.log cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",
     "cli.kube": (
-        "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "
-        "cli.pages"
+        "api core environment kafka kraftlog kube reconcile app logs settings version cli.shell cli.cluster "
+        "cli.document cli.pages"
     ),
     "cli.pipeline": "api core client_targets featurelog cli.shell cli.pages",
     "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",

@@ -20,7 +20,7 @@ from kafkafeatures.kafka.base.settings import parse_addresses
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.errors import Gone, RequestRefused
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, certificates_in
-from kafkafeatures.reconcile.strimzi_levels import Condition, managed_level
+from kafkafeatures.reconcile.strimzi_levels import KafkaCondition, managed_level
 
 PATH = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
 CLUSTER_CA, TRUSTED = "cluster-ca.crt", "trusted.crt"
@@ -104,7 +104,7 @@ class _KafkaSpec(msgspec.Struct, frozen=True):
 
 class _KafkaStatus(msgspec.Struct, frozen=True):
     listeners: list[_ShownListener] | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[KafkaCondition] | None = None
 
 
 class _KafkaMetadata(msgspec.Struct, frozen=True):

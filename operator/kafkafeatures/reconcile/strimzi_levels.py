@@ -18,7 +18,7 @@ LONGEST_PROBLEM = 256
 _FAILED = "MetadataUpdateFailed"
 
 
-class Condition(msgspec.Struct, frozen=True):
+class KafkaCondition(msgspec.Struct, frozen=True):
     """What is used of `status.conditions[]`."""
 
     reason: str = ""
@@ -26,7 +26,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 def managed_level(
-    name: str, metadata_version: str | None, version: str | None, conditions: list[Condition] | None
+    name: str, metadata_version: str | None, version: str | None, conditions: list[KafkaCondition] | None
 ) -> ManagedLevel:
     """The level of metadata.version that Strimzi sets; of an unknown release or level it is None.
 

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.matrix import draw, draw_apis
-from kafkafeatures.core.facts.inferred import InferredRelease
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import InferredRelease
 from kafkafeatures.core.report.cluster_document import cluster_document
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, Ranges, answer, node, observation
 

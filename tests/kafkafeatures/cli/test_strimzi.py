@@ -78,7 +78,7 @@ def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Names
 
 def settings(*words: str) -> ClusterSettings:
     """What `describe --strimzi orders` connects to."""
-    from kafkafeatures.cli.cluster.describe import add_arguments
+    from kafkafeatures.cli.describe import add_arguments
 
     parser = argparse.ArgumentParser()
     add_arguments(parser)

@@ -9,29 +9,15 @@ that a node supports a level: `Node.range_of` does not have it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-
-from msgspec import Struct
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.binaries import supported_by
-from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, plain_host
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
 
-
-class InferredRelease(Struct, frozen=True):
-    """What the pod of a controller shows. ranges: of its release, by feature. process: identity of the process that
-    runs in the pod, another one after each start.
-    """
-
-    release: str
-    ranges: Mapping[str, VersionRange]
-    pod: str
-    process: str
-
-    def __str__(self) -> str:
-        return f"Kafka {self.release}, inferred from pod {self.pod}"
+if TYPE_CHECKING:  # no level needs the pods: commands start faster
+    from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
 
 
 def with_inferred_releases(observation: Observation) -> Observation:
@@ -50,6 +36,8 @@ def _with_release(node: Node, pods: Mapping[str, Pod | None]) -> Node:
     """The node with the release of its pod; unchanged where it was read otherwise, or where a fact is missing."""
     if Role.CONTROLLER not in node.roles or node.state is not NodeState.UNREACHABLE or node.registered:
         return node
+    from kafkafeatures.core.facts.workloads import InferredRelease
+
     pod = pods.get(plain_host(node.host))
     if pod is None or not pod.ready or pod.terminating or pod.started_at is None:
         return node

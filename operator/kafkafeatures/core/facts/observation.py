@@ -31,8 +31,7 @@ from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.clients.reading import ClientsReading
-    from kafkafeatures.core.facts.inferred import InferredRelease
-    from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.workloads import InferredRelease, WorkloadsReading
     from kafkafeatures.core.facts.znodes import StoreComparison, ZooKeeperReading
 
 T = TypeVar("T")

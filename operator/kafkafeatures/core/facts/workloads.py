@@ -11,6 +11,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.words import counted
 
 MOST_REQUESTS = 8
@@ -71,6 +72,20 @@ class Pod(Struct, frozen=True):
     def restarts_text(self) -> str:
         """Number of restarts of its container, for the end of a sentence: ", restarted 2 times"; empty for none."""
         return f", restarted {counted(self.restarts, 'time')}" if self.restarts else ""
+
+
+class InferredRelease(Struct, frozen=True):
+    """What the pod of a controller shows. ranges: of its release, by feature. process: identity of the process that
+    runs in the pod, another one after each start.
+    """
+
+    release: str
+    ranges: Mapping[str, VersionRange]
+    pod: str
+    process: str
+
+    def __str__(self) -> str:
+        return f"Kafka {self.release}, inferred from pod {self.pod}"
 
 
 class StatefulSet(Struct, frozen=True):

@@ -31,7 +31,7 @@ from kafkafeatures.reconcile.credentials import (
     references,
     settings_of,
 )
-from kafkafeatures.reconcile.strimzi import StrimziClusters
+from kafkafeatures.reconcile.strimzi import StrimziClusters, with_remedies
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LONGEST_REQUEST = 30.0
@@ -148,11 +148,12 @@ class Connections:
         fields the document does not have then; empty if the document itself has them. Raises CredentialsInvalid.
         """
         try:
-            return await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
+            settings, ensemble = await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
         except CredentialsInvalid as error:
             if not source:
                 raise
             raise CredentialsInvalid(f"{source}: {str(error).removeprefix('spec.cluster.tls: ')}") from None
+        return with_remedies(settings) if source else settings, ensemble
 
     def _resolved(
         self, cluster: ClusterSpec, wants_ensemble: bool, material: Material

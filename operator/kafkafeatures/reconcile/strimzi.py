@@ -16,7 +16,8 @@ from kafkafeatures.api.references import CertificatesRef, ClientSecretRef, Login
 from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, SaslSpec, StrimziSpec
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.managed import ManagedLevel
-from kafkafeatures.kafka.base.settings import parse_addresses
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
+from kafkafeatures.kafka.wire.pem import SettingNames
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.errors import Gone, RequestRefused
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, certificates_in
@@ -30,6 +31,20 @@ LONGEST_ADDRESS, LONGEST_TRUST = 2048, 262_144
 _INTERNAL = ("internal", "cluster-ip")
 TLS, SCRAM = "tls", "scram-sha-512"
 """Types of the authentication of a listener that a KafkaUser may have."""
+
+
+_CA = (
+    "the Kafka's own Secrets (-trustbundle, -cluster-ca-cert) have it, of a listener with a certificate of its own "
+    "status.listeners; if not yet, Strimzi has to reconcile; or name another listener in spec.cluster.strimzi.listener"
+)
+_BROKERS = SettingNames(
+    _CA,
+    "the certificate of the KafkaUser that spec.cluster.strimzi.user names",
+    "the controllers of Strimzi accept only certificates of the cluster CA: name one in "
+    "spec.cluster.strimzi.controllers.clientSecretRef, or leave the controllers unread",
+)
+_CONTROLLERS = SettingNames(_CA, "spec.cluster.strimzi.controllers.clientSecretRef")
+"""Names of settings, for remedies."""
 
 
 class StrimziApi(Protocol):
@@ -277,6 +292,17 @@ def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Listener, a
         tls=tls if listener.tls else None,
         sasl=sasl if is_scram else None,
         controller_listener=controllers,
+    )
+
+
+def with_remedies(settings: ClusterSettings) -> ClusterSettings:
+    """The settings of a cluster that was found, whose remedies name what its owner can change."""
+    brokers = replace(settings.brokers, named=_BROKERS)
+    is_shared = settings.controllers == settings.brokers
+    return replace(
+        settings,
+        brokers=brokers,
+        controllers=brokers if is_shared else replace(settings.controllers, named=_CONTROLLERS),
     )
 
 

@@ -77,7 +77,10 @@ def test_a_document_of_four_lines_raises_all_levels_but_those_that_strimzi_manag
     assert reachable(resources)[0] in CONNECTED
     strimzi.trust(strimzi.cluster.certificates.other_ca)
     reconcile(resources)
-    assert reachable(resources)[0] == "TlsFailed"
+    reason, message = reachable(resources)
+    assert reason == "TlsFailed"
+    assert "spec.cluster.strimzi.listener" in message
+    assert "spec.cluster.tls" not in message  # which a document with `strimzi` may not have
     strimzi.trust(strimzi.cluster.certificates.ca)
     wait_until("the cluster is reached", lambda: reachable(resources)[0] in CONNECTED, 60, step=0.3)
 

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings
+from kafkafeatures.kafka.base.requester import Requester
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.rig import Rig
+from tests.kafkafeatures.worlds import asked, probe
 from tests.simulated.orders import KEY, Orders
 from tests.simulated.requests import Fault, Request
 
@@ -211,6 +214,27 @@ async def test_only_a_listener_that_is_named_may_be_without_tls_and_only_for_scr
     plain = listener("plain", 9092, tls=False, authentication=SCRAM)
     assert (await Scene(plain, password="secret", listener="plain").settings()).brokers.tls is None
     assert "no listener with TLS" in await Scene(plain, password="secret").refusal()
+
+
+async def test_remedies_name_what_the_owner_of_a_kafka_can_change() -> None:
+    settings = await Scene().settings()
+    for text in (*settings.brokers.named, *settings.controllers.named):
+        assert "spec.cluster.tls" not in text
+        assert "controllerListener" not in text
+    refused = Failure(FailureKind.TLS, "h:9090", "the node does not trust the CA of our client certificate")
+    readings = Readings(probe(asked(1), asked(3001, refused)), refused)
+    log = Requester(settings).of_readings(readings).log
+    assert isinstance(log, Failure)
+    assert "spec.cluster.strimzi.controllers.clientSecretRef" in log.remedy
+
+
+async def test_a_certificate_that_the_controllers_refuse_is_named_by_its_own_field() -> None:
+    scene = Scene(controllers={"clientSecretRef": {"name": "controllers"}})
+    certificate, key = OTHER.client("controllers")
+    scene.secret("controllers", {"tls.crt": certificate, "tls.key": key}, labels=LABELS)
+    settings = await scene.settings()
+    assert settings.controllers.named.client == "spec.cluster.strimzi.controllers.clientSecretRef"
+    assert settings.brokers.named.client == "the certificate of the KafkaUser that spec.cluster.strimzi.user names"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.errors import Gone
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, settings_of
-from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, listener_of, login_of
+from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, listener_of, login_of, with_remedies
 
 _KAFKAS = ("kafkas", "kafka.strimzi.io")
 _SECRETS = ("secrets", "")
@@ -69,7 +69,7 @@ def settings_of_strimzi(arguments: argparse.Namespace) -> ClusterSettings:
         key = ResourceKey(kube.namespace, spec.name)
         located = asyncio.run(clusters.located(key, ClusterSpec(strimzi=spec), spec, read_secret))
         settings = settings_of(located.cluster, material_of(located.material))
-    return replace(settings, request_timeout=arguments.request_timeout)
+    return replace(with_remedies(settings), request_timeout=arguments.request_timeout)
 
 
 @contextmanager

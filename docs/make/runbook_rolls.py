@@ -107,6 +107,23 @@ OF_ROLLS: Mapping[Reason, Page] = {
         - Two KafkaFeatures resources: remove the StatefulSet from one of them.
         """
     ),
+    Reason.STRIMZI_PAUSED: page(
+        r"""
+        Safe: The operator changes no level and asks for no restart. While the `Kafka` is paused, Strimzi rolls no pod
+        of it either; a pod that is deleted or evicted comes back at once, from the newest template.
+
+        Confirm:
+
+            kubectl get kafka KAFKA -n NS -o jsonpath='{.metadata.annotations}'
+            kubectl get strimzipodset -n NS -l strimzi.io/cluster=KAFKA
+
+        Of a set with fewer current pods than pods, a roll is half done.
+
+        Fix: Once the reason for the pause is gone, end it; the operator continues after Strimzi's next reconciliation:
+
+            kubectl annotate kafka KAFKA -n NS strimzi.io/pause-reconciliation-
+        """
+    ),
     Reason.ROLLOUT_HALTED: page(
         r"""
         Safe: The operator restarts no other node and changes no level. Nodes that were restarted keep running.

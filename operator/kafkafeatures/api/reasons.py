@@ -158,6 +158,10 @@ class Reason(StrEnum):
         "a PodDisruptionBudget allows no eviction now, or the operator restarts nodes of as many other clusters as it "
         "has memory for (`maxPartitionImages`)",
     )
+    WAITING_FOR_STRIMZI = (
+        "WaitingForStrimzi", _RECONCILING, AUTOMATIC,
+        "Strimzi restarts pods, or has not reconciled its Kafka as it is now; the message says which pod it is about",
+    )
     INTERNAL_ERROR = "InternalError", _RECONCILING, AUTOMATIC, "a reconciliation failed or hung; see the operator's log"
     INVALID_SPEC = (
         "InvalidSpec", _STALLED, ACTION,
@@ -211,6 +215,10 @@ class Reason(StrEnum):
     UPDATE_STRATEGY_UNSAFE = (
         "UpdateStrategyUnsafe", _STALLED, ACTION,
         "Kubernetes itself restarts the pods of a StatefulSet; its update strategy has to be OnDelete",
+    )
+    STRIMZI_PAUSED = (
+        "StrimziPaused", _STALLED, ACTION,
+        "the Kafka of Strimzi is paused, so a roll may be half done: no level is changed and no pod restarted",
     )
     DRIVER_CONFLICT = (
         "DriverConflict", _STALLED, ACTION,

@@ -184,9 +184,11 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(Struct, frozen=True, kw_only=True):
-    """The driver that restarts nodes; `core/roll/drivers.py` has all drivers, and checks the name."""
+    """The driver that restarts nodes; `core/roll/drivers.py` has all drivers, and `core/resolve.py` checks the name and
+    chooses one where it is absent.
+    """
 
-    driver: Annotated[str, Text(64)] = "None"
+    driver: Annotated[str, Text(64)] | None = None
     stateful_set: StatefulSetSpec | None = None
 
 

@@ -18,7 +18,6 @@ from kafkafeatures.api.spec import (
     KafkaFeatures,
     RolloutSpec,
     Spec,
-    WorkloadSpec,
 )
 from kafkafeatures.core.engine.desired_state import (
     ApprovalPolicy,
@@ -34,7 +33,7 @@ from kafkafeatures.core.engine.desired_state import (
 )
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER, cluster_flags
 from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent, metadata_version_named
-from kafkafeatures.core.roll.drivers import DRIVERS, Driver, driver_named
+from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, STATEFUL_SET, STRIMZI, Driver, driver_named
 
 
 def wanted_of(
@@ -73,7 +72,7 @@ def wanted_of(
         cluster_id=spec.cluster.cluster_id or "",
         cluster_flags=_flags(spec.cluster),
         uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
-        rollout=_rollout(spec.workload, spec.rollout),
+        rollout=_rollout(spec),
         finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
         migration=migration_in(spec),
         ibp=_ibp(spec.inter_broker_protocol_version),
@@ -107,15 +106,19 @@ def _ibp(text: str | None) -> str:
     return text
 
 
-def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
-    driver = driver_in(workload)
-    sets = workload.stateful_set if driver.reads_pods else None
+def _rollout(spec: Spec) -> Rollout:
+    driver, rollout, strimzi = driver_in(spec), spec.rollout, spec.cluster.strimzi
+    if driver.needs_one_at_a_time and rollout.max_parallel != 1:
+        message = f"{driver.needs_one_at_a_time}, so it must be 1 with driver {driver.name}; remove it"
+        raise InvalidDocument((f"spec.rollout.maxParallel: {message}",))
+    sets = spec.workload.stateful_set if driver.reads_pods else None
     brokers = sets.brokers if sets else ()
     return Rollout(
         driver=driver.name,
         brokers=brokers,
         # A StatefulSet of combined nodes may be listed as both: it is kept under brokers.
         controllers=tuple(controller for controller in sets.controllers if controller not in brokers) if sets else (),
+        managed_by=strimzi.name if strimzi is not None and driver.reads_pods else "",
         container=sets.container if sets else Rollout().container,
         max_parallel=_max_parallel(rollout.max_parallel),
         availability=Availability(rollout.availability),
@@ -133,17 +136,21 @@ def migration_in(spec: Spec) -> Migration | None:
     return Migration(Desired(migration.desired), timedelta(seconds=migration.hold_dual_write_for_seconds))
 
 
-def driver_in(workload: WorkloadSpec) -> Driver:
-    """The driver that the document names. Raises InvalidDocument for an unknown one, and where the StatefulSets that it
-    needs are missing.
+def driver_in(spec: Spec) -> Driver:
+    """The driver that the document names; without one Strimzi for its clusters, else None. Raises InvalidDocument for
+    an unknown one, and where what has its pods is not named.
     """
-    driver = driver_named(workload.driver)
+    workload, strimzi = spec.workload, spec.cluster.strimzi
+    name = workload.driver or (NOBODY if strimzi is None else STRIMZI).name
+    driver = driver_named(name)
     if driver is None:
         *other_names, last = (repr(known_driver.name) for known_driver in DRIVERS)
-        problem = f"invalid value {workload.driver!r}; expected {', '.join(other_names)} or {last}"
+        problem = f"invalid value {name!r}; expected {', '.join(other_names)} or {last}"
         raise InvalidDocument((f"spec.workload.driver: {problem}",))
-    if driver.reads_pods and workload.stateful_set is None:
-        raise InvalidDocument((f"spec.workload: driver {driver.name} needs workload.statefulSet",))
+    named = {STATEFUL_SET.key: workload.stateful_set, STRIMZI.key: strimzi}
+    if driver.reads_pods and named[driver.key] is None:
+        key = driver.key.removeprefix("spec.")
+        raise InvalidDocument((f"spec.workload: driver {driver.name} needs {key}",))
     return driver
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import chain
 from typing import assert_never
 
 from msgspec import Struct
@@ -81,8 +82,23 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
         context.before_act(evaluation)
     if isinstance(evaluation.decision, Act):
         return await _act(context, evaluation, evaluation.decision.step)
+    evaluation = await _withdraw(context, evaluation)
     await write_if_changed(context.store, evaluation.resource, evaluation.status)
     return Reconciliation(evaluation.decision, _requeue(evaluation.decision), evaluation.status)
+
+
+async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evaluation:
+    """Withdraw the requests that wait for another operator and must not be carried out now. Their intents stay: the
+    next reading shows whether they are gone. Returns the evaluation, with the refusal if one was refused.
+    """
+    for step in chain.from_iterable(stage.withdrawing for stage in evaluation.stages):
+        if context.workloads is None or context.is_stopping():
+            break
+        outcome = await context.workloads.withdraw(step, lambda: None)
+        if isinstance(outcome, Rejected):
+            refused = _refused(step, step.rejection(outcome.code, outcome.message))
+            return with_decision(context, evaluation, refused, evaluation.remembered)
+    return evaluation
 
 
 def _is_soaking(decision: Decision) -> bool:

@@ -25,7 +25,7 @@ from kafkafeatures.core.engine.desired_state import Mode
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.settling import BROKER_KEEPS, ON_ITS_WAY
 from kafkafeatures.core.kinds import KINDS
-from kafkafeatures.core.roll.drivers import driver_named
+from kafkafeatures.core.roll.drivers import driver_in_document
 from kafkafeatures.kube.api import ResourceKey
 
 K = TypeVar("K")
@@ -67,7 +67,7 @@ class Claim(Struct, frozen=True):
     applies: the mode is Apply.
     cluster_id: its cluster; empty: none was read yet.
     passed: a reconciliation of it has ended since the operator started.
-    stateful_sets: StatefulSets that its driver restarts, in its own namespace.
+    stateful_sets: StatefulSets whose pods its driver restarts, or the like, in its own namespace.
     """
 
     created: str
@@ -247,17 +247,11 @@ def _discard(index: dict[K, set[ResourceKey]], entry: K, key: ResourceKey) -> No
 
 
 def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
-    """The StatefulSets that the document names. The schema rejects other forms, but the CRD may be an older one."""
-    workload = spec.get("workload")
-    if not isinstance(workload, Mapping):
-        return frozenset()
-    driver = driver_named(workload.get("driver"))
-    if driver is None or not driver.reads_pods:
-        return frozenset()
-    stateful_set = workload.get("statefulSet")
-    if not isinstance(stateful_set, Mapping):
-        return frozenset()
-    return frozenset(str(name) for kind in ("brokers", "controllers") for name in stateful_set.get(kind) or ())
+    """StatefulSets that the document names, or what its driver has in their place. The schema rejects other forms, but
+    the CRD may be an older one.
+    """
+    driver = driver_in_document(spec)
+    return frozenset(driver.names_in(spec)) if driver is not None else frozenset()
 
 
 def _on_its_way_for(intents: Any) -> float:

@@ -37,6 +37,10 @@ class Pods:
         """Have the port restart this pod."""
         return await self._port.restart(step, withheld)
 
+    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        """Have the port withdraw its request for this pod."""
+        return await self._port.withdraw(step, withheld)
+
     async def are_as_before(self) -> bool:
         """Tell whether a new reading equals the last one; False also where one of them failed."""
         previous = self._last

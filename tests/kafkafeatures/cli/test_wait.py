@@ -14,13 +14,14 @@ from kafkafeatures.cli.kube.api import Away, Denied, Kube
 from kafkafeatures.cli.kube.polling import Ending
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait import Goal, _goal, _until, judge, progress
-from kafkafeatures.cli.kube.wait_rolled import Template
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.roll import roll_of
+from kafkafeatures.kube.workloads.stateful_sets import templates
+from kafkafeatures.kube.workloads.templates import Template
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW
 from tests.kafkafeatures.core.rolls import BROKERS, CONTROLLERS, ROLLOUT, cluster, current, replication_of
@@ -245,9 +246,19 @@ def test_waiting_for_a_roll_needs_a_driver_and_with_manual_restarts_the_conditio
 
 def test_a_template_has_a_revision_once_kubernetes_has_observed_its_generation() -> None:
     raw: dict[str, Any] = {"metadata": {"generation": 3}, "spec": {"replicas": 6}}
-    assert Template.of(raw) == Template("", 6)
-    assert Template.of({**raw, "status": {"observedGeneration": 2, "updateRevision": "r"}}) == Template("", 6)
-    assert Template.of({**raw, "status": {"observedGeneration": 3, "updateRevision": "r"}}) == Template("r", 6)
+
+    class Objects:
+        def object_of(self, plural: tuple[str, str], version: str, name: str) -> dict[str, Any]:
+            return raw
+
+        def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[dict[str, Any]]:
+            return []
+
+    assert templates(Objects(), ("broker",)) == {"broker": Template("", 6)}
+    raw["status"] = {"observedGeneration": 2, "updateRevision": "r"}
+    assert templates(Objects(), ("broker",)) == {"broker": Template("", 6)}
+    raw["status"] = {"observedGeneration": 3, "updateRevision": "r"}
+    assert templates(Objects(), ("broker",)) == {"broker": Template("r", 6)}
 
 
 def test_stateful_sets_are_read_after_the_status_while_waiting_for_a_roll(
@@ -255,13 +266,13 @@ def test_stateful_sets_are_read_after_the_status_while_waiting_for_a_roll(
 ) -> None:
     monkeypatch.setattr(polling, "EVERY", 0.0)
 
-    def raw(name: str) -> dict[str, Any]:
+    def raw(_plural: tuple[str, str], _version: str, name: str) -> dict[str, Any]:
         template = TEMPLATES[name]
         status = {"observedGeneration": 1, "updateRevision": template.revision}
         return {"metadata": {"generation": 1}, "spec": {"replicas": template.replicas}, "status": status}
 
     readings = Readings(rolled(ONE_LEFT), rolled(ALL_CURRENT))
-    monkeypatch.setattr(readings, "stateful_set", raw, raising=False)
+    monkeypatch.setattr(readings, "object_of", raw, raising=False)
     ending = _until(cast(Kube, readings), "orders", ROLLED, 60)
     assert ending.code is Exit.DONE
     assert capsys.readouterr().err == f"5 of 6 pods of broker at revision {NEW}\n"
@@ -271,10 +282,10 @@ def test_without_the_right_to_read_stateful_sets_waiting_ends_at_once(monkeypatc
     monkeypatch.setattr(polling, "EVERY", 0.0)
     readings = Readings(*[rolled(ONE_LEFT)] * 3)
 
-    def denied(name: str) -> None:
+    def denied(*_: Any) -> None:
         raise DENIED
 
-    monkeypatch.setattr(readings, "stateful_set", denied, raising=False)
+    monkeypatch.setattr(readings, "object_of", denied, raising=False)
     with pytest.raises(Denied):
         _until(cast(Kube, readings), "orders", ROLLED, 60)
 

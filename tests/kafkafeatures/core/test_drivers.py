@@ -17,7 +17,7 @@ def test_each_driver_has_a_unique_name() -> None:
     names = [driver.name for driver in DRIVERS]
     assert sorted(names) == sorted(set(names))
     assert [driver_named(name) for name in names] == list(DRIVERS)
-    assert driver_named("Strimzi") is None
+    assert driver_named("Crane") is None
     assert driver_named({"driver": "None"}) is None
 
 

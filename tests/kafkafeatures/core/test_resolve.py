@@ -48,7 +48,8 @@ def test_the_stateful_set_driver_is_read_with_its_stateful_sets_and_container() 
 @pytest.mark.parametrize(
     ("workload", "words"),
     [
-        ({"driver": "Strimzi"}, "driver: invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
+        ({"driver": "Crane"}, "driver: invalid value 'Crane'; expected 'None', 'Manual', 'StatefulSet' or 'Strimzi'"),
+        ({"driver": "Strimzi"}, "driver Strimzi needs cluster.strimzi"),
         ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
     ],
     ids=["unknown driver", "no StatefulSets"],

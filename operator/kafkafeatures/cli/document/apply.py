@@ -120,7 +120,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     with ExitStack() as stack:
         with document_errors(document.file):
             connection = connection_settings_of(arguments, document)
-            driver = driver_in(resource.spec.workload)
+            driver = driver_in(resource.spec)
             if driver.reads_pods:
                 raise InvalidDocument((_NEEDS_THE_OPERATOR.format(driver.name),))
             stable_for = resource.spec.rollout.stable_for_seconds

@@ -51,7 +51,10 @@ def draw_plan(
         line(console, Text(f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"))
     draw_way_back(console, status.way_back)
     rollout = evaluation.desired.rollout
-    if driver_of(rollout).reads_pods:
+    driver = driver_of(rollout)
+    if driver.reads_pods and not driver.restarts_outdated:
+        line(console, Text(f"Restarts: by {driver.asked or 'another operator'}, which the operator waits for"))
+    elif driver.reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
         line(console, Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"))
     if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:

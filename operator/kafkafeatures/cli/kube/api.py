@@ -166,6 +166,14 @@ class Kube:
         """Read a StatefulSet; None if it does not exist."""
         return self.read(_STATEFUL_SETS, "apps/v1", self.namespace, name)
 
+    def object_of(self, plural: tuple[str, str], version: str, name: str) -> dict[str, Any] | None:
+        """One object of the namespace; None if it does not exist."""
+        return self._get(plural, version, self.namespace, name)
+
+    def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[dict[str, Any]]:
+        """The objects of the namespace that the label selector matches."""
+        return self._pages(plural, {"labelSelector": selector}, version, plural[0], self.namespace)
+
     def annotate_template(self, name: str, annotations: Mapping[str, str], version: str) -> None:
         """Set annotations of a StatefulSet's pod template. Raises Changed if its resourceVersion is not `version`."""
         change = {

@@ -20,6 +20,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
 from kafkafeatures.core.engine.plan import is_another_named
 from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.roll.drivers import driver_in_document
 
 ROLES = ("controllers", "brokers")
 """Keys of `spec.workload.statefulSet`."""
@@ -102,8 +103,9 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def driver(self) -> str:
-        """`spec.workload.driver`; empty where there is none."""
-        return str(self._part("workload").get("driver") or "")
+        """Name of its driver: `spec.workload.driver`, or the one for its cluster."""
+        known = driver_in_document(self.spec)
+        return known.name if known is not None else str(self._part("workload").get("driver"))
 
     @property
     def stateful_sets(self) -> tuple[str, ...]:

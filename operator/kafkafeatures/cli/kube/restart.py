@@ -18,9 +18,11 @@ from kafkafeatures.api.names import RESTART, RESTART_POD_UID
 from kafkafeatures.api.records import Json
 from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import ROLES, KubeResource
+from kafkafeatures.cli.kube.wait_rolled import driver_of, templates_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.facts.observation import MetadataMode
+from kafkafeatures.core.roll.drivers import Driver
 
 ATTEMPTS = 5
 """Most attempts to annotate a StatefulSet."""
@@ -39,10 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
     roles = (arguments.only,) if arguments.only else ROLES
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
-        names = _names(resource, roles)
+        driver = _driver(resource)
         wait_for_pod = ""
+        if not arguments.pod and not driver.restarts_outdated:
+            text = f"{driver.asked or 'another operator'} rolls the nodes of {resource} itself; name one with --pod"
+            raise CommandFailed(text, Exit.BLOCKED)
+        names = _names(resource, roles) if driver.restarts_outdated else tuple(templates_of(kube, resource))
         if arguments.pod:
-            _restart_one(kube, resource, names, arguments.pod)
+            _restart_one(kube, resource, driver, names, arguments.pod)
             # The revision is the same before and after, so `wait --for rolled` alone would end at once.
             wait_for_pod = f"kubectl wait pod/{arguments.pod} -n {kube.namespace} --for=delete --timeout=1h && "
         else:
@@ -62,21 +68,17 @@ def _restart_all(kube: Kube, resource: KubeResource, names: tuple[str, ...]) -> 
         print(f"{resource}: restart of the pods of {name} requested")
 
 
-def _restart_one(kube: Kube, resource: KubeResource, names: tuple[str, ...], name: str) -> None:
+def _restart_one(kube: Kube, resource: KubeResource, driver: Driver, names: tuple[str, ...], name: str) -> None:
     pod = kube.pod(kube.namespace, name)
     if pod is None:
         raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.BLOCKED)
-    owners = {reference["uid"] for reference in pod["metadata"].get("ownerReferences") or ()}
-    sets = (
-        stateful_set
-        for name in names
-        if (stateful_set := _stateful_set(kube, resource, name))["metadata"]["uid"] in owners
-    )
-    owner = next(sets, None)
+    owners = pod["metadata"].get("ownerReferences") or ()
+    owner = next((owner["name"] for owner in owners if owner["kind"] == driver.kind and owner["name"] in names), None)
     if owner is None:
-        text = f"pod {kube.namespace}/{name} is in no StatefulSet that {resource} names ({', '.join(names)})"
+        text = f"pod {kube.namespace}/{name} is in no {driver.kind} that {resource} names ({', '.join(names)})"
         raise CommandFailed(text, Exit.BLOCKED)
-    _version(owner, kube.namespace)  # raises for another update strategy than OnDelete
+    if driver.restarts_outdated:
+        _version(_stateful_set(kube, resource, owner), kube.namespace)  # raises unless its pods are restarted by us
     if pod["metadata"].get("deletionTimestamp"):
         raise CommandFailed(f"pod {kube.namespace}/{name} is being replaced already", Exit.BLOCKED)
     kube.annotate_pod(name, {RESTART_POD_UID: pod["metadata"]["uid"]})
@@ -93,16 +95,22 @@ def _missing_conditions(resource: KubeResource) -> Iterator[str]:
         yield f"kafkafeatures resume {resource.flags}: the resource is suspended"
 
 
-def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
-    """The StatefulSets of these roles. Raises CommandFailed if the operator would not restart their pods."""
+def _driver(resource: KubeResource) -> Driver:
+    """Driver of the resource. Raises CommandFailed if it restarts no pods."""
     if resource.deleted_at:
         raise CommandFailed(f"{resource} is being deleted", Exit.BLOCKED)
-    if resource.driver != "StatefulSet":
+    driver = driver_of(resource)
+    if driver is None or not driver.reads_pods:
         raise CommandFailed(
             f"{resource} has no driver that restarts pods (spec.workload.driver is {resource.driver or None}); restart "
             "its nodes with what runs them",
             Exit.BLOCKED,
         )
+    return driver
+
+
+def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """The StatefulSets of these roles. Raises CommandFailed if the operator would not restart their pods."""
     # While the mode is not known yet, only a document that asks for a migration is refused.
     mode = resource.status.metadata_mode
     if mode != MetadataMode.KRAFT and (mode or resource.wants_migration):

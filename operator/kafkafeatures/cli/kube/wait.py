@@ -7,9 +7,10 @@ Exit codes, by one reading of the resource:
 | 0 | Ready=True, of the current generation | the level was read on the cluster, of whatever generation: it is a fact |
 | 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves until action is taken |
 
-`rolled` also reads the StatefulSets (`cli/kube/wait_rolled.py`). It ends with 0 once the roll is complete, with 4 if no
-driver restarts nodes, and with 6 or 3 as above. If the status is still about older pod templates, 6 and 3 count only
-after `SEEN_WITHIN` seconds, in which the operator can see the new ones. Every wait ends with 5 when the time is over.
+`rolled` also reads the StatefulSets, or what a driver has in their place (`cli/kube/wait_rolled.py`). It ends with 0
+once the roll is complete, with 4 if no driver restarts nodes, and with 6 or 3 as above. If the status is still about
+older pod templates, 6 and 3 count only after `SEEN_WITHIN` seconds, in which the operator can see the new ones. Every
+wait ends with 5 when the time is over.
 
 A goal that is reached counts first, before Stalled or ApprovalRequired. Levels do not count while the cluster cannot be
 read. A plan that was just approved is not reported as waiting for approval.
@@ -30,18 +31,17 @@ from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.polling import Ending, until
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait_rolled import (
-    Template,
-    Templates,
     driver_of,
     rolled_text,
-    stateful_sets_of,
     status_is_about,
+    templates_of,
     why_not_rolled,
 )
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.releases import format_level, metadata_version_named
+from kafkafeatures.kube.workloads.templates import Templates
 
 SEEN_WITHIN = 60.0
 """Seconds within which a running operator notices a changed StatefulSet, also for a resource that needs action."""
@@ -148,7 +148,7 @@ def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
     def read() -> tuple[KubeResource, Templates]:
         resource = kube.resource(name)
         # read after the status, so they are never older than it
-        return resource, _templates(kube, resource) if goal.rolled else {}
+        return resource, templates_of(kube, resource) if goal.rolled else {}
 
     return until(
         kube,
@@ -158,11 +158,6 @@ def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
         seconds=seconds,
         missing=f"{kube.namespace}/{name} is not {goal}",
     )
-
-
-def _templates(kube: Kube, resource: KubeResource) -> Templates:
-    stateful_sets = {name: kube.stateful_set(name) for name in stateful_sets_of(resource)}
-    return {name: None if raw is None else Template.of(raw) for name, raw in stateful_sets.items()}
 
 
 def _reached(resource: KubeResource, goal: Goal) -> bool:

@@ -1,53 +1,32 @@
-"""`wait --for rolled`: judges whether every pod has the current revision of its StatefulSet, and the roll is complete.
+"""`wait --for rolled`: judges whether every pod has the current revision of its set, and the roll is complete.
 
 A changed image does not change the generation of the KafkaFeatures resource, so its status may be about the previous
-image. So the StatefulSets are read after the status, which counts only if it names their revisions. Pure; called by
+image. So the sets of pods are read after the status, which counts only if it names their revisions. Pure; called by
 `cli/kube/wait.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from msgspec import Struct
-
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.status import WorkloadStatus
 from kafkafeatures.cli.kube.resource import KubeResource
-from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_named
+from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_in_document
 from kafkafeatures.core.words import counted
-
-
-class Template(Struct, frozen=True):
-    """Update revision and replicas of a StatefulSet. `revision`: empty while the StatefulSet controller has not seen
-    the newest pod template: until then the update revision in the status is that of an older template.
-    """
-
-    revision: str
-    replicas: int
-
-    @classmethod
-    def of(cls, raw: Mapping[str, Any]) -> Template:
-        """The template of a StatefulSet from the API server."""
-        status = raw.get("status") or {}
-        is_current = int(status.get("observedGeneration") or 0) >= int(raw["metadata"].get("generation") or 0)
-        return cls(str(status.get("updateRevision") or "") if is_current else "", int(raw["spec"].get("replicas", 1)))
-
-
-Templates = Mapping[str, Template | None]
-"""The StatefulSets that the document names, by name; None for one that does not exist."""
+from kafkafeatures.kube.workloads.adapters import adapter_of
+from kafkafeatures.kube.workloads.templates import ObjectReader, Templates
 
 
 def driver_of(resource: KubeResource) -> Driver | None:
     """The driver of the resource; None if this release does not know it."""
-    return driver_named(resource.driver or NOBODY.name)
+    return driver_in_document(resource.spec)
 
 
-def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
-    """The StatefulSets that the document names; none if its driver does not restart pods."""
+def templates_of(objects: ObjectReader, resource: KubeResource) -> Templates:
+    """The sets of pods of the document; none if its driver reads no pods."""
     driver = driver_of(resource)
-    return resource.stateful_sets if driver is not None and driver.reads_pods else ()
+    if driver is None or not driver.reads_pods:
+        return {}
+    return adapter_of(driver).templates(objects, driver.names_in(resource.spec))
 
 
 def status_is_about(resource: KubeResource, templates: Templates) -> bool:
@@ -60,14 +39,15 @@ def status_is_about(resource: KubeResource, templates: Templates) -> bool:
 
 def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
     """Text on what is not rolled yet, in one line; empty if everything is."""
+    driver = driver_of(resource) or NOBODY
     for name, template in templates.items():
         if template is None:
-            return f"StatefulSet {resource.metadata['namespace']}/{name} not found"
+            return f"{driver.kind} {resource.metadata['namespace']}/{name} not found"
         if not template.revision:
-            return f"Kubernetes has not processed the change of StatefulSet {name} yet"
+            return f"{driver.asked or 'Kubernetes'} has not processed the change of {driver.kind} {name} yet"
         workload = _workload(resource, name)
         if (workload.update_revision, workload.total) != (template.revision, template.replicas):
-            return f"the operator has not seen revision {template.revision} of StatefulSet {name} yet"
+            return f"the operator has not seen revision {template.revision} of {driver.kind} {name} yet"
         if workload.updated != template.replicas:
             return f"{workload.updated} of {template.replicas} pods of {name} at revision {template.revision}"
     condition = resource.status.condition(Condition.NODES_ROLLED)

@@ -187,6 +187,11 @@ class StageState(Struct, frozen=True, dict=True):
         return None
 
     @property
+    def withdrawing(self) -> Sequence[Any]:
+        """Steps whose request waits outside of the cluster, and is to be withdrawn, as the port takes them."""
+        return ()
+
+    @property
     def dry_run(self) -> Sequence[Any]:
         """Changes for the server's dry run, as the port takes them; empty if there is nothing to ask."""
         return ()

@@ -37,6 +37,7 @@ class Pod(Struct, frozen=True):
     ended_for, ended_at: reason, such as "OOMKilled", and time of the last end of that container; empty and None where
         it never ended, or Kubernetes no longer knows.
     restart_requested: a person has requested a restart of exactly this pod.
+    restart_pending: it carries the request on which another operator restarts it, such as an annotation.
     stops_by: time by which it should have stopped; None where it was not told to stop.
     kubernetes_node: name of its Kubernetes node; empty where it is not scheduled yet.
     release: Kafka release that it names, such as "4.3"; empty where it names none, or an unknown one.
@@ -60,6 +61,7 @@ class Pod(Struct, frozen=True):
     ended_for: str = ""
     ended_at: datetime | None = None
     restart_requested: bool = False
+    restart_pending: bool = False
     stops_by: datetime | None = None
     kubernetes_node: str = ""
     release: str = ""
@@ -89,8 +91,11 @@ class InferredRelease(Struct, frozen=True):
 
 
 class StatefulSet(Struct, frozen=True):
-    """A StatefulSet that the document names.
+    """A StatefulSet that the document names, or the set of pods that another operator has in its place.
 
+    kind: what it is, for messages.
+    restarts_outdated: its outdated pods are restarted by our operator; False: by another one, and only requested
+        restarts are ours.
     role: the list of the document that has it.
     update_revision: revision of its newest template.
     observed: its status is of its present generation, so that `update_revision` is up to date.
@@ -117,6 +122,12 @@ class StatefulSet(Struct, frozen=True):
     pods: tuple[Pod, ...] = ()
     is_ordered: bool = False
     first_ordinal: int = 0
+    kind: str = "StatefulSet"
+    restarts_outdated: bool = True
+
+    def is_to_restart(self, pod: Pod) -> bool:
+        """Tell whether our operator has to restart this pod of the set, by its revision or on request."""
+        return not pod.stays_at(self.update_revision) if self.restarts_outdated else pod.restart_requested
 
 
 class Budget(Struct, frozen=True):
@@ -139,12 +150,30 @@ class Budget(Struct, frozen=True):
     most: int = -1
 
 
+class ManagingOperator(Struct, frozen=True):
+    """State of the resource from which another operator makes pods.
+
+    resource: its kind and name, for messages.
+    has_processed: the last reconciliation that ended was of its present generation.
+    is_paused: a person has paused its reconciliation.
+    failure: reason and message of its last reconciliation, if that failed.
+    message: what the other operator said last, for messages.
+    """
+
+    resource: str
+    has_processed: bool
+    is_paused: bool = False
+    failure: str = ""
+    message: str = ""
+
+
 class WorkloadsReading(Struct, frozen=True):
     """All StatefulSets of the document with their pods, at one time.
 
     at: when it was read, by the operator's clock or the API server's, whichever is earlier. Kubernetes dates what
         happens to a pod, and a crash must not look older because the operator's clock is ahead.
     missing: StatefulSets of the document that do not exist.
+    managed_by: the resource from which another operator makes the pods; None for none.
     """
 
     at: datetime
@@ -152,6 +181,7 @@ class WorkloadsReading(Struct, frozen=True):
     budgets: tuple[Budget, ...] = ()
     missing: tuple[str, ...] = ()
     namespace: str = ""
+    managed_by: ManagingOperator | None = None
 
     def with_requests(self, most: int = MOST_REQUESTS) -> WorkloadsReading:
         """The reading in which only the first `most` requests to restart a pod count. The others count once these are

@@ -95,6 +95,11 @@ class AwayNode(Struct, frozen=True):
         """Participle for messages about its pod, as in: pod broker-1 is evicted."""
         return f"restarted by {self.by}" if self.by else "evicted"
 
+    def is_pending_in(self, observation: Observation) -> bool:
+        """Tell whether its request is still on the old pod, from which another operator reads it."""
+        pod, _ = self._pod_in(observation)
+        return pod is not None and pod.uid == self.pod_uid and pod.restart_pending and not pod.terminating
+
     def _pod_in(self, observation: Observation) -> tuple[Pod | None, str]:
         """Present pod of the node, and the update revision of its StatefulSet; None and empty if they are not known."""
         if self.pod and isinstance(observation.workloads, Known):
@@ -128,9 +133,13 @@ class AwayNode(Struct, frozen=True):
             return False
         return (
             update_revision not in ("", self.next_revision)
-            or pod.stays_at(update_revision)
+            or not self._is_to_restart(pod, observation)
             or self._is_anothers_turn(observation)
         )
+
+    def _is_to_restart(self, pod: Pod, observation: Observation) -> bool:
+        owner = observation.workloads.value.owner(pod.name) if isinstance(observation.workloads, Known) else None
+        return owner is not None and owner.is_to_restart(pod)
 
     def _is_anothers_turn(self, observation: Observation) -> bool:
         """Tell whether another controller's pod, which needs a restart, must go first: the node is a broker, or leads

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from kafkafeatures.api.reasons import Reason
+
 if TYPE_CHECKING:
     from kafkafeatures.core.engine.blockers import Blocker
     from kafkafeatures.core.engine.desired_state import Rollout
     from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+    from kafkafeatures.core.roll.pods import PodObstacle
 
 
 class Conditions(Protocol):
@@ -28,6 +31,14 @@ class Conditions(Protocol):
     def blockers(self, reading: WorkloadsReading) -> Iterator[Blocker]:
         """Blockers of any restart; called if a pod is outdated, or may be."""
         yield from ()
+
+    def waits(self, reading: WorkloadsReading, *, is_due: bool) -> Iterator[PodObstacle]:
+        """What every restart and every change of a level waits for, because another operator restarts pods. `is_due`:
+        there is one that waits.
+        """
+        from kafkafeatures.core.roll.followed import pods_to_follow
+
+        yield from pods_to_follow(reading, "another operator", Reason.ROLLING_NODES)
 
     def notes(self, reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
         """Notes on what makes a roll slower, or less safe, than it has to be. `brokers`: how many there are."""

@@ -12,11 +12,13 @@ only in its methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.roll.conditions import Conditions, NoConditions
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.roll.pods import Fleet
     from kafkafeatures.core.roll.targets import Target
+
+
+ROLES = ("brokers", "controllers")
+EVICTED_WITHIN = timedelta(minutes=1)
+"""Time, longer than an eviction can be on its way, after which one that was not repeated will not be carried out. As
+long as it is wanted, it is repeated, which begins this time anew.
+"""
 
 
 class RestartScope(Enum):
@@ -42,7 +51,15 @@ class Driver(Struct, frozen=True):
     adapter: its module of `kube/workloads/`, which reads pods, sends requests and lists its rights; empty if it needs
         nothing of Kubernetes.
     asks_people: a person restarts the nodes that are named.
+    kind, key: what its pods are in, and the field of the document that names it; for messages.
+    restarts_outdated: it restarts outdated nodes; False: another operator does, so it waits for them, and restarts a
+        pod only on request.
     request: what restarts a pod, such as "annotation"; empty for an eviction.
+    patience: time, longer than a request can be on its way, after which one that was withdrawn or not repeated is not
+        carried out.
+    asked: who carries out a request that stays on the pod until then, and that can be withdrawn; empty for nobody.
+    reason: reason of its waits for this other operator.
+    needs_one_at_a_time: reason why `maxParallel` must be 1; empty if it need not.
     reach: the nodes that one request restarts.
     most: largest number of nodes that may be away at once, whatever the document allows; None: no limit of its own.
     """
@@ -50,7 +67,14 @@ class Driver(Struct, frozen=True):
     name: str
     adapter: str = ""
     asks_people: bool = False
+    kind: str = "StatefulSet"
+    key: str = "spec.workload.statefulSet"
+    restarts_outdated: bool = True
     request: str = ""
+    patience: timedelta = EVICTED_WITHIN
+    asked: str = ""
+    reason: Reason = Reason.ROLLING_NODES
+    needs_one_at_a_time: str = ""
     reach: RestartScope = RestartScope.ONE_NODE
     most: int | None = None
 
@@ -79,6 +103,10 @@ class Driver(Struct, frozen=True):
     def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         """Targets that outdated nodes are rolled to; None if they are not known."""
         return frozenset()
+
+    def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
+        """Names of what has its pods, in a document of any form; they identify it within a namespace."""
+        return ()
 
     def remedy_of_outdated(self, title: str) -> str:
         """Remedy for a node that was restarted and is as outdated as before."""
@@ -124,7 +152,7 @@ class ThroughPods(Driver, frozen=True):
     ) -> Fleet:
         from kafkafeatures.core.roll.matching import fleet_of
 
-        return fleet_of(observation, rollout, flying, self.conditions())
+        return fleet_of(observation, rollout, flying, self, is_changing=bool(changes))
 
     def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         from kafkafeatures.core.roll.proposal import pods_in
@@ -132,8 +160,34 @@ class ThroughPods(Driver, frozen=True):
 
         return outdated_targets(observation) if pods_in(observation) is not None else None
 
+    def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
+        sets = _at(spec, self.key)
+        return tuple(dict.fromkeys(str(name) for role in ROLES for name in sets.get(role) or ()))
+
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
         return self.conditions().remedy_of_missing(reading, pod, title)
+
+
+class ThroughAnother(ThroughPods, frozen=True):
+    """Follows another operator, which makes the pods from one resource and restarts outdated ones itself.
+
+    resource: kind of that resource.
+    """
+
+    resource: str = ""
+    restarts_outdated: bool = False
+
+    def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
+        name = _at(spec, self.key).get("name")
+        return (f"{self.resource} {name}",) if isinstance(name, str) else ()
+
+
+def _at(spec: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The mapping at a key such as "spec.workload.statefulSet"; empty for none, or for anything else."""
+    value: Any = spec
+    for part in key.split(".")[1:]:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _of_stateful_sets() -> Conditions:
@@ -142,17 +196,53 @@ def _of_stateful_sets() -> Conditions:
     return stateful_sets
 
 
+def _of_strimzi() -> Conditions:
+    from kafkafeatures.core.roll.strimzi import StrimziConditions
+
+    return StrimziConditions()
+
+
 NOBODY = Driver("None")
 MANUAL = ByHand("Manual", asks_people=True, most=1)
 STATEFUL_SET = ThroughPods("StatefulSet", "stateful_sets", conditions=_of_stateful_sets)
+STRIMZI = ThroughAnother(
+    "Strimzi",
+    "strimzi",
+    kind="StrimziPodSet",
+    key="spec.cluster.strimzi",
+    resource="Kafka",
+    request="annotation",
+    patience=timedelta(minutes=10),  # it reads requests every 2 minutes, and tries for minutes to carry out one
+    asked="Strimzi",
+    reason=Reason.WAITING_FOR_STRIMZI,
+    needs_one_at_a_time="Strimzi restarts pods one after the other",
+    most=1,
+    conditions=_of_strimzi,
+)
 
-DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET)
+DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET, STRIMZI)
 """The drivers that a document may name."""
 
 
 def driver_named(name: object) -> Driver | None:
     """Driver of that name; None if there is none."""
     return next((driver for driver in DRIVERS if driver.name == name), None)
+
+
+def driver_in_document(spec: Mapping[str, Any]) -> Driver | None:
+    """Driver of a document of any form: the one that it names, else the one for its cluster; None if there is none of
+    that name.
+    """
+    name = _at(spec, "spec.workload").get("driver")
+    if name:
+        return driver_named(name)
+    implied = (driver for driver in DRIVERS if isinstance(driver, ThroughAnother) and driver.names_in(spec))
+    return next(implied, NOBODY)
+
+
+def patience_of(request: str) -> timedelta:
+    """Patience of the drivers with this request, also once the document names another driver."""
+    return max((driver.patience for driver in DRIVERS if driver.request == request), default=EVICTED_WITHIN)
 
 
 def driver_of(rollout: Rollout) -> Driver:

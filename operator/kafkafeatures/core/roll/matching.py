@@ -28,7 +28,8 @@ from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_o
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
-from kafkafeatures.core.roll.conditions import Conditions
+from kafkafeatures.core.roll.drivers import ThroughPods
+from kafkafeatures.core.roll.followed import followed_in
 from kafkafeatures.core.roll.pods import (
     Fleet,
     PodObstacle,
@@ -46,39 +47,55 @@ NAMED = 3
 """Most names in a message, before "and 5 more"."""
 
 
-def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
+def fleet_of(
+    observation: Observation,
+    rollout: Rollout,
+    flying: Mapping[int, str],
+    driver: ThroughPods,
+    *,
+    is_changing: bool = False,
+) -> Fleet:
     """Nodes in their pods; empty if the pods could not be read, which the caller reports.
 
     flying: names of the pods of nodes in flight. The next pod has the same name and the same disk, so it is known to
         run this node even before it starts.
-    conditions: conditions of the driver.
+    driver: driver of the document.
+    is_changing: a level is to be changed, so that the state of another operator counts.
     """
     if not isinstance(observation.workloads, Known):
         return Fleet.EMPTY
-    reading = observation.workloads.value
+    reading, conditions, rolls = observation.workloads.value, driver.conditions(), driver.restarts_outdated
     is_due = any(
-        not stateful_set.observed or any(why_restarted(pod, stateful_set) for pod in stateful_set.pods)
+        (rolls and not stateful_set.observed) or any(why_restarted(pod, stateful_set) for pod in stateful_set.pods)
         for stateful_set in reading.stateful_sets
     )
-    matching = _Matching(observation, reading, flying, rollout, is_due=is_due)
+    is_awaited = is_due or (is_changing and not rolls)
+    matching = _Matching(observation, reading, flying, rollout, driver, is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in matching.certain.items()}
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
     needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
-    of_driver = conditions.blockers(reading) if is_due else ()
+    of_driver = conditions.blockers(reading) if is_awaited else ()
+    waits = (wait for wait in conditions.waits(reading, is_due=is_awaited) if not wait.pod or wait.pod not in names)
     return Fleet(
         pods=pods,
         sets=sets,
         needing=needing,
         unavailable=frozenset(matching.unavailable()),
-        blockers=(*_of_document(reading, rollout, conditions), *of_driver, *matching.blockers),
-        waits=(*_of_unprocessed_templates(reading), *(matching.waits if is_due else ())),
+        blockers=(
+            *_of_document(reading, rollout, driver),
+            *of_driver,
+            *(matching.blockers if rolls or is_due else ()),
+        ),
+        waits=(*waits, *_of_unprocessed_templates(reading), *(matching.waits if is_due else ())),
         without_node=tuple(matching.without_node) if is_due else (),
         notes=tuple(conditions.notes(reading, rollout, brokers)),
         withheld={id_: reason for id_ in needing if (reason := conditions.refused_now(reading, pods[id_]))},
         out_of_order={
             id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
         },
+        followed=followed_in(reading),
+        followed_in=0 if rolls else sum(stateful_set.replicas for stateful_set in reading.stateful_sets),
     )
 
 
@@ -101,14 +118,16 @@ class _Matching:
         reading: WorkloadsReading,
         flying: Mapping[int, str],
         rollout: Rollout,
+        driver: ThroughPods,
         *,
         is_due: bool,
     ) -> None:
-        """Match all nodes. If the document names no StatefulSet of controllers, they run elsewhere and are left out.
+        """Match all nodes. If no set of controllers is named or read, they run elsewhere and are left out.
 
         is_due: some pod needs a restart, or may need one.
         """
-        self._node_timeout = rollout.node_timeout
+        self._node_timeout, self._driver = rollout.node_timeout, driver
+        has_controllers = rollout.controllers or any(owner.role == "controllers" for owner in reading.stateful_sets)
         self._observation, self._reading, self._flying = observation, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
@@ -121,7 +140,7 @@ class _Matching:
             for node in observation.nodes
             if node.roles
             and node.state is not NodeState.REFUSED
-            and (rollout.controllers or Role.BROKER in node.roles)
+            and (has_controllers or Role.BROKER in node.roles)
             and kind_of_replacement(node) is not FailureKind.OTHER_ROLE  # a running node of another role has its id
         ]
         listed = self._advertised(nodes)
@@ -224,15 +243,15 @@ class _Matching:
                 if pod is not None and owner is not None and not is_running(pod):
                     self.certain[node.id] = pod, owner
             elif creating or (starting and node.state is not NodeState.LIVE):
-                remedy = "see `kubectl describe` of its StatefulSet, and of its pods that do not run"
+                remedy = f"see `kubectl describe` of its {self._driver.kind}, and of its pods that do not run"
                 self.waits.append(PodObstacle(f"{node.title}{address} has no pod", remedy, node))
             elif node.state is not NodeState.LIVE and not is_due:
                 continue
             elif node.state is not NodeState.GHOST:
                 self._refuse(
                     (node,),
-                    f"{node.title}{address} is in no pod of the StatefulSets of the document",
-                    "name its StatefulSet in spec.workload.statefulSet, and let it advertise the name of its pod",
+                    f"{node.title}{address} is in no pod of the {self._driver.kind}s of the document",
+                    f"name its {self._driver.kind} in {self._driver.key}, and let it advertise the name of its pod",
                 )
             elif node.is_voter or Role.BROKER in node.roles:  # nothing depends on any other ghost
                 self.blockers.append(self._ghost(node, address))
@@ -240,7 +259,8 @@ class _Matching:
     def _ghost(self, node: Node, location: str) -> Blocker:
         return Blocker(
             BlockerKind.GHOST_REGISTRATION,
-            f"{node.title}{location} is registered, does not run, and has no pod in the StatefulSets of the document",
+            f"{node.title}{location} is registered, does not run, and has no pod in the {self._driver.kind}s of the "
+            "document",
             ghost_remedy((node,), ANY_CLUSTER, self._observation.finalized),
             nodes=(node,),
         )
@@ -259,7 +279,7 @@ class _Matching:
                         Reason.INVALID_SPEC,
                         f"pod {name} of {owner.name} is ready, and no node of the cluster advertises it",
                         f"let its node advertise {_few(pod.host_names)}, or take {owner.name} out of "
-                        "spec.workload.statefulSet if it is of another cluster",
+                        f"{self._driver.key} if it is of another cluster",
                     )
                 )
 
@@ -271,33 +291,34 @@ class _Matching:
 # --- blockers by the document and the StatefulSets ---
 
 
-def _of_document(reading: WorkloadsReading, rollout: Rollout, conditions: Conditions) -> Iterator[Blocker]:
+def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: ThroughPods) -> Iterator[Blocker]:
+    conditions = driver.conditions()
     for name in reading.missing:
         yield _blocker(
             Reason.INVALID_SPEC,
-            f"StatefulSet {reading.namespace}/{name} not found",
-            "correct spec.workload.statefulSet, or create it again",
+            f"{driver.kind} {reading.namespace}/{name} not found",
+            f"correct {driver.key}, or create it again",
         )
     for stateful_set in reading.stateful_sets:
         if stateful_set.conflict:
             yield _blocker(
                 Reason.DRIVER_CONFLICT,
-                f"{stateful_set.conflict} restarts the pods of StatefulSet {stateful_set.name} too, and neither would "
-                "wait for the other",
+                f"{stateful_set.conflict} restarts the pods of {driver.kind} {stateful_set.name} too, and neither "
+                "would wait for the other",
                 "take it out of one of the two documents, or set spec.workload.driver to Manual or None",
             )
         yield from conditions.unsafe(stateful_set, reading.namespace)
         if not stateful_set.image:
             yield _blocker(
                 Reason.INVALID_SPEC,
-                f"StatefulSet {stateful_set.name} has no container {rollout.container!r}",
-                "correct spec.workload.statefulSet.container",
+                f"{driver.kind} {stateful_set.name} has no container {rollout.container!r}",
+                f"correct {driver.key}.container",
             )
 
 
 def _of_unprocessed_templates(reading: WorkloadsReading) -> Iterator[PodObstacle]:
     for stateful_set in reading.stateful_sets:
-        if not stateful_set.observed:
+        if not stateful_set.observed and stateful_set.restarts_outdated:
             text = f"Kubernetes has not processed the change of StatefulSet {stateful_set.name} yet"
             yield PodObstacle(text, "if it stays so, look at kube-controller-manager")
 

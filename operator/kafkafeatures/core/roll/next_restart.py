@@ -33,7 +33,7 @@ from kafkafeatures.core.roll.returned import refused_by_unstable_nodes, unstable
 from kafkafeatures.core.roll.small_quorums import is_only_voter
 from kafkafeatures.core.roll.targets import revision_of
 from kafkafeatures.core.roll.voters import refused_by_voters
-from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
+from kafkafeatures.core.roll.waits import asked, unconfirmed, unread, waiting
 
 Next = Act | Wait | Stalled
 
@@ -108,9 +108,10 @@ def _send_again(inputs: RestartCheckInput, restart: Restarting) -> Next:
     """Next action for a restart whose intent was written and whose old pod still runs: send it once more, or wait.
 
     The eviction may be on its way, so no other node, unless it is stuck, is restarted until that is known. To send it
-    again is safe, because it names the uid of the pod. All checks are made again, as a template may have been changed
-    since. A restart that is no longer wanted is not sent again; it ends once it can no longer be on its way. A pod that
-    does not run the node of the intent is not evicted either: a status can be edited.
+    again is safe, because it names the uid of the pod; a request that waits on the pod is not sent again. All checks
+    are made again, as a template may have been changed since. A restart that is no longer wanted is not sent again; it
+    ends once it can no longer be on its way. A pod that does not run the node of the intent is not evicted either: a
+    status can be edited.
     """
     id_ = restart.step.node_id
     pod = inputs.fleet.pods.get(id_)
@@ -120,7 +121,10 @@ def _send_again(inputs: RestartCheckInput, restart: Restarting) -> Next:
         return waiting(inputs)
     if any(inputs.is_controller(other) for other in inputs.flying - {id_}):
         return waiting(inputs)  # a stuck controller was restarted meanwhile, so a voter is away
-    return refusal_anew(inputs, restart) or Act(restart.step)
+    refused = refusal_anew(inputs, restart)
+    if refused is None and restart.is_pending_in(inputs.observation):
+        return asked(inputs, restart)
+    return refused or Act(restart.step)
 
 
 def refusal_anew(inputs: RestartCheckInput, restart: Restarting) -> Refusal | None:

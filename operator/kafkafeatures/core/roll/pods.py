@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.workloads import INIT, Pod, StatefulSet
@@ -35,12 +36,18 @@ class PodObstacle(NamedTuple):
     text, remedy: message, and what a person can do.
     node: node whose pod is not certain.
     is_alone: only `node`, and brokers that share a partition with it, have to wait; else all nodes.
+    pod: the pod that it is about; empty for none. While a restart of it is in flight, it is no obstacle.
+    reason: reason of the wait.
+    subject: what is waited for, if it is no node.
     """
 
     text: str
     remedy: str
     node: Node | None = None
     is_alone: bool = False
+    pod: str = ""
+    reason: Reason = Reason.ROLLING_NODES
+    subject: str = "pods"
 
 
 class Fleet(Struct, frozen=True):
@@ -52,11 +59,12 @@ class Fleet(Struct, frozen=True):
     unavailable: nodes whose pod stops, does not run, does not exist, or is being drained, for whatever reason.
     blockers: reasons why no node at all may be restarted.
     waits: obstacles to one more restart. These and `without_node` are filled only if a pod needs a restart, or may need
-        one.
+        one; and while another operator restarts pods.
     without_node: pods that run no registered node, which are waited for as well.
     notes: what could be better.
     withheld: nodes of `needing` whose restart would be refused now, such as by a PodDisruptionBudget, and why.
     out_of_order: nodes of `needing` whose pod would not be created again soon, or would keep another one away, and why.
+    followed: outdated pods that another operator restarts. followed_in: number of pods of their sets.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -71,6 +79,8 @@ class Fleet(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     withheld: Mapping[int, str] = field(default_factory=dict)
     out_of_order: Mapping[int, str] = field(default_factory=dict)
+    followed: frozenset[str] = frozenset()
+    followed_in: int = 0
 
 
 Fleet.EMPTY = Fleet()
@@ -82,8 +92,12 @@ def is_outdated(pod: Pod, owner: StatefulSet) -> bool:
 
 
 def why_restarted(pod: Pod, owner: StatefulSet) -> str:
-    """Reason to restart a pod: its revision and the update revision, or a request; empty if it needs no restart."""
+    """Reason to restart a pod: its revision and the update revision, or a request; empty if it needs no restart, or
+    another operator restarts it.
+    """
     if is_outdated(pod, owner):
+        if not owner.restarts_outdated:
+            return ""
         return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
     # Without an update revision, the revision of the next pod is not known, so that no plan could name it.
     is_requested = pod.restart_requested and owner.observed and owner.update_revision

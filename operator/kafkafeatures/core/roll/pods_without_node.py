@@ -63,5 +63,5 @@ def never_registered(inputs: RestartCheckInput, late: PodWithoutNode) -> Stalled
 
 def _unregistered_since(pod: PodWithoutNode, since: str) -> str:
     reason = "it is stopping" if pod.pod.terminating else pod.pod.waiting
-    text = f"pod {pod.pod.name} of StatefulSet {pod.owner.name} runs no registered node {since}"
+    text = f"pod {pod.pod.name} of {pod.owner.kind} {pod.owner.name} runs no registered node {since}"
     return text + (f" ({reason})" if reason else "")

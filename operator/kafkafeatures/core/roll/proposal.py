@@ -67,7 +67,9 @@ class PodsOfSet(Struct, frozen=True):
 
 
 Pods = Mapping[str, PodsOfSet]
-"""The pods to restart, by `PodsOfSet.name`. A StatefulSet is listed even if all its pods are at the update revision."""
+"""The pods to restart, by `PodsOfSet.name`. A StatefulSet is listed even if all its pods are at the update revision;
+not a set whose outdated pods another operator restarts.
+"""
 
 
 def pods_of(reading: WorkloadsReading) -> Pods | None:
@@ -78,7 +80,8 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
         stateful_set.observed and stateful_set.update_revision for stateful_set in reading.stateful_sets
     ):
         return None
-    entries = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
+    rolled = (stateful_set for stateful_set in reading.stateful_sets if stateful_set.restarts_outdated)
+    entries = [*map(_pods_of, rolled), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
     return {entry.name: entry for entry in entries}
 
 

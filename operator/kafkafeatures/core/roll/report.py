@@ -64,7 +64,8 @@ def rollout_status(
     """
     if roll is None:
         return None
-    if not roll.is_read or (not roll.needing and not roll.in_flight and roll.is_active):
+    is_rolled = roll.needing or roll.in_flight or roll.fleet.followed
+    if not roll.is_read or (not is_rolled and roll.is_active):
         # It is not known what remains, so the earlier status stands.
         if previous is None and (roll.unconfirmed or roll.disks.lost):
             previous = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)

@@ -21,15 +21,11 @@ from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.coming_back import AwayNode, ReturnPhase
+from kafkafeatures.core.roll.drivers import patience_of
 from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
 """Reasons of Events about a restart: it begins; a person is asked to make it; its node is back."""
-
-WITHDRAWN_AFTER = timedelta(minutes=1)
-"""Time, longer than an eviction can be on its way, after which one that was not repeated will not be carried out. As
-long as it is wanted, it is repeated, which begins this time anew.
-"""
 
 ROUNDED = timedelta(seconds=2)
 """Largest error of an age: a stamp has whole seconds, and is made a moment before its age is computed."""
@@ -188,7 +184,8 @@ class RestartInFlight(InFlight, frozen=True):
     """A restart that is not over.
 
     stable_since: when the node was first observed to be back; None: it is not back.
-    unwanted_since: when the eviction was no longer repeated; None: it is wanted, or the old pod is gone.
+    unwanted_since: when the request was no longer repeated, or gone from the pod; None: it is wanted, or the old pod is
+        gone.
     stopping_since: when the node was first observed to stop, or later on its way back; None: it still runs as before.
     """
 
@@ -242,7 +239,7 @@ class RestartInFlight(InFlight, frozen=True):
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
-        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > WITHDRAWN_AFTER
+        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > patience_of(self.step.by)
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:

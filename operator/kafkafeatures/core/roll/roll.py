@@ -84,6 +84,7 @@ class Roll(Struct, frozen=True):
     limits: how long the roll takes, and why.
     is_read: False if the pods could not be read, so that it is not known how many nodes are current.
     withdrawn: restarts that a person was asked for and must not make now, or need not make; and why.
+    withdrawing: restarts whose request waits on the pod for another operator, and must not be carried out now.
     over: restarts that end, each with its result, on a way of a migration that restarts no node.
     unconfirmed: nodes whose pod is not certain, and since when.
     lagging: live brokers that are not in sync, and since when.
@@ -104,6 +105,7 @@ class Roll(Struct, frozen=True):
     limits: RollLimits = RollLimits()
     is_read: bool = True
     withdrawn: tuple[tuple[RestartInFlight, str], ...] = ()
+    withdrawing: tuple[RestartNode, ...] = ()
     over: tuple[tuple[RestartInFlight, Result], ...] = ()
     unconfirmed: Mapping[int, Stamp] = field(default_factory=dict)
     lagging: Mapping[int, Stamp] = field(default_factory=dict)
@@ -122,7 +124,8 @@ class Roll(Struct, frozen=True):
     @property
     def done(self) -> int:
         """Number of nodes that are current, not in flight, and have their disks."""
-        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids})
+        followed = self.fleet.followed - {restart.step.pod for restart in self.in_flight}
+        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids}) - len(followed)
 
     @property
     def flying(self) -> frozenset[int]:
@@ -166,9 +169,8 @@ def roll_of(
     inputs = RestartCheckInput(
         desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
     )
-    withdrawn = tuple(
-        (restart.sent_step, reason) for restart in in_flight if (reason := _why_withdrawn(inputs, restart))
-    )
+    reasons = [(restart, reason) for restart in in_flight if (reason := _why_withdrawn(inputs, restart))]
+    withdrawn = tuple((restart.sent_step, reason) for restart, reason in reasons if not restart.step.pod)
     over = tuple(
         (restart.sent_step, result) for restart in in_flight if (result := _early_result(inputs, restart)) is not None
     )
@@ -182,10 +184,10 @@ def roll_of(
     # Restarts in flight and lost disks are reported first: with `levels_first` there is no decision.
     levels_first = bool(needing) and not (flying or inputs.disks.lost) and levels_go_first(inputs)
     ids = frozenset(needing)
+    with_roles = {node.id for node in observation.nodes if node.roles}  # all count without pods, as with driver Manual
     return Roll(
         id=inputs.roll_id,
-        # Without pods, as where a person restarts the nodes, every node counts.
-        total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | flying),
+        total=fleet.followed_in or len((fleet.pods.keys() or with_roles) | flying),
         needing=needing,
         in_flight=inputs.in_flight,
         fleet=fleet,
@@ -194,6 +196,7 @@ def roll_of(
         limits=limits_of(inputs, ids),
         is_read=not driver.reads_pods or isinstance(observation.workloads, Known),
         withdrawn=withdrawn,
+        withdrawing=tuple(restart.step for restart, _ in reasons if restart.step.pod),
         over=over,
         unconfirmed=inputs.unconfirmed,
         lagging=brokers_behind(inputs),
@@ -287,14 +290,16 @@ _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
 
 
 def _why_withdrawn(inputs: RestartCheckInput, restart: Restarting) -> str:
-    """Reason why a person must not make a requested restart any more; empty if the request still holds. A person may
-    take days, so it is checked in each reconciliation: another broker that fails meanwhile may have the only other
-    replicas.
+    """Reason why a person, or another operator that has not begun, must not make a requested restart any more; empty if
+    the request still holds. They may take days, so it is checked in each reconciliation: another broker that fails
+    meanwhile may have the only other replicas.
     """
     id_, node = restart.step.node_id, inputs.node(restart.step.node_id)
-    if not restart.is_asked_of_a_person:
+    if not restart.is_asked_of_a_person and not restart.is_pending_in(inputs.observation):
         return ""
-    if is_withdrawn(restart.step, inputs.desired, inputs.observation, inputs.changes, inputs.permit):
+    if restart.step.is_not_wanted(inputs.observation) or is_withdrawn(
+        restart.step, inputs.desired, inputs.observation, inputs.changes, inputs.permit
+    ):
         return "it is no longer required"
     partitions = inputs.observation.partitions
     is_unread = isinstance(partitions, Unknown) and partitions.failure.kind in _NOT_JUDGED

@@ -160,6 +160,11 @@ class RollState(StageState, frozen=True):
         return roll.decision or Done(Reason.ALL_CURRENT, f"all {roll.total} nodes are current")
 
     @property
+    def withdrawing(self) -> Sequence[RestartNode]:
+        """Restarts whose request waits for another operator, and is to be taken from the pod."""
+        return self.roll.withdrawing
+
+    @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person was asked for and must not make now, or need not make; each with the reason."""
         return self.roll.withdrawn
@@ -210,6 +215,8 @@ class Rolls:
         rollout = desired.rollout
         if not driver_of(rollout).reads_pods:
             return True
+        if not driver_of(rollout).restarts_outdated:
+            return any(revisions_in(stage.target) for stage in stages)
         set_names = {*rollout.brokers, *rollout.controllers}
         sets = () if isinstance(workloads, Failure) else workloads.stateful_sets
         update_revisions = {stateful_set.name: stateful_set.update_revision for stateful_set in sets}
@@ -270,7 +277,9 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
     status = spend(status, roll.disks.used)
     for restart in roll.in_flight:
         if restart.may_be_unsent or restart.step.is_not_wanted(facts.observation):
-            repeats = isinstance(decision, Act) and decision.step == restart.step
+            repeats = restart.is_pending_in(facts.observation) or (
+                isinstance(decision, Act) and decision.step == restart.step
+            )
             status = remembering(
                 status, restart.sent_step, restart.sent_step.with_request(facts.stamp, repeats=repeats)
             )
@@ -341,7 +350,7 @@ def _needs_partitions(read_context: ReadContext) -> bool:
             return True  # else the cluster would be read twice: without its partitions, then with them
         return read_context.observation is not None and _asks_people(desired, read_context.observation)
     return not isinstance(read_context.workloads, Failure) and any(
-        not pod.stays_at(stateful_set.update_revision)
+        stateful_set.is_to_restart(pod)
         for stateful_set in read_context.workloads.stateful_sets
         for pod in stateful_set.pods
     )

@@ -15,8 +15,9 @@ from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll import budgets
 from kafkafeatures.core.roll.budgets import blockers, refused_now
 from kafkafeatures.core.roll.ordinals import awaited_below, out_of_order
+from kafkafeatures.core.roll.pods import PodObstacle
 
-__all__ = ("blockers", "notes", "out_of_order", "refused_now", "remedy_of_missing", "unsafe")
+__all__ = ("blockers", "notes", "out_of_order", "refused_now", "remedy_of_missing", "unsafe", "waits")
 
 CLEAN_STOP_SECONDS = 300
 """Time in which a broker with thousands of partitions hands over its leaders and flushes its logs."""
@@ -33,6 +34,11 @@ def unsafe(owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
             f"in Git, or: kubectl -n {namespace} patch statefulset {owner.name} --type merge -p '{patch}'",
             reason=Reason.UPDATE_STRATEGY_UNSAFE,
         )
+
+
+def waits(reading: WorkloadsReading, *, is_due: bool) -> Iterator[PodObstacle]:
+    """No waits: no other operator restarts these pods."""
+    yield from ()
 
 
 def notes(reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:

@@ -82,11 +82,9 @@ def present_targets(observation: Observation) -> Mapping[Target, StatefulSet]:
 
 
 def outdated_targets(observation: Observation) -> frozenset[Target]:
-    """Targets that some pod has not reached, or with a pod whose restart is requested."""
+    """Targets with a pod that our operator has to restart."""
     present = present_targets(observation).items()
-    return frozenset(
-        target for target, owner in present if any(not pod.stays_at(target.revision) for pod in owner.pods)
-    )
+    return frozenset(target for target, owner in present if any(map(owner.is_to_restart, owner.pods)))
 
 
 def roll_id(observation: Observation, changes: tuple[UpdateFeature, ...], purpose: str = "") -> str:

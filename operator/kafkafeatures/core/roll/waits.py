@@ -5,6 +5,7 @@ Pure. Called by the checks of a roll and by `core/roll/next_restart.py`.
 
 from __future__ import annotations
 
+from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
@@ -34,8 +35,8 @@ def unconfirmed(inputs: RestartCheckInput, obstacle: PodObstacle, meanwhile: str
     """
     since = f" since {inputs.unconfirmed[obstacle.node.id]}" if obstacle.node is not None else ""
     text = f"{obstacle.text}{since}; {obstacle.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
-    subject = obstacle.node.title if obstacle.node is not None else "pods"
-    return Wait(Reason.ROLLING_NODES, text, subject=subject, remedy=obstacle.remedy)
+    subject = obstacle.node.title if obstacle.node is not None else obstacle.subject
+    return Wait(obstacle.reason, text, subject=subject, remedy=obstacle.remedy)
 
 
 def stalled(
@@ -77,8 +78,7 @@ def waiting(inputs: RestartCheckInput) -> Wait:
     text = f"{first.state.detail}{stable}" + (f" (and {remaining} more in flight)" if remaining else "")
     poll = POLL
     if first.is_asked_of_a_person:
-        seconds = inputs.remembered.age_of(first.sent_step.at).total_seconds()
-        poll = min(max(seconds / AGE_DIVISOR, POLL), REFUSED_POLL)
+        poll = _poll_of(inputs, first)
     return Wait(
         Reason.ROLLING_NODES,
         text,
@@ -87,6 +87,23 @@ def waiting(inputs: RestartCheckInput) -> Wait:
         subject=first.step.title,
         remedy=_remedy_of(first),
     )
+
+
+def asked(inputs: RestartCheckInput, restart: Restarting) -> Wait:
+    """A wait for the other operator that was asked to restart a pod, and has not begun."""
+    driver, pod = inputs.driver, restart.step.pod
+    text = f"{driver.asked} was asked to restart pod {pod} ({restart.step.title}), and has not begun yet"
+    remedy = f"wait; if it stays so, see the log of {driver.asked}; to withdraw the request: {_WITHDRAW.format(pod)}"
+    return Wait(driver.reason, text, delay=_poll_of(inputs, restart), subject=f"pod {pod}", remedy=remedy)
+
+
+_WITHDRAW = f"kubectl annotate pod {{}} {RESTART_POD_UID}-"
+
+
+def _poll_of(inputs: RestartCheckInput, restart: Restarting) -> float:
+    """Seconds until the next reconciliation while somebody else has to begin."""
+    seconds = inputs.remembered.age_of(restart.sent_step.at).total_seconds()
+    return min(max(seconds / AGE_DIVISOR, POLL), REFUSED_POLL)
 
 
 def _remedy_of(first: Restarting) -> str:

@@ -16,9 +16,10 @@ from kafkafeatures.core.ports import WorkloadPort
 from kafkafeatures.core.roll.drivers import Driver
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.rights import KubernetesRight
+from kafkafeatures.kube.workloads.templates import ObjectReader, Templates
 
 Rival = Callable[[str], str]
-"""Function that returns, for the name of a StatefulSet, the older resource that names it too; empty for none."""
+"""Function that returns, for a name of `Driver.names_in`, the older resource that names it too; empty for none."""
 
 
 class Adapter(Protocol):
@@ -31,6 +32,9 @@ class Adapter(Protocol):
         self, api: WorkloadsApi, namespace: str, rollout: Rollout, clock: Callable[[], datetime], rival: Rival
     ) -> WorkloadPort:
         """The port to the pods that one document names."""
+
+    def templates(self, objects: ObjectReader, names: tuple[str, ...]) -> Templates:
+        """The present sets of pods of a document. `names`: `Driver.names_in` of it."""
 
 
 def adapter_of(driver: Driver) -> Adapter:

@@ -32,7 +32,9 @@ class ListTooLarge(Exception):
     """A list has more objects than a cluster can have, as by a selector that matches too much."""
 
 
-async def reading_of(reading: Awaitable[WorkloadsReading], namespace: str, remedy: str) -> WorkloadsReading | Failure:
+async def reading_of(
+    reading: Awaitable[WorkloadsReading | Failure], namespace: str, remedy: str
+) -> WorkloadsReading | Failure:
     """The reading, or the Failure because of which there is none. `remedy`: remedy for a missing right."""
     try:
         return await reading
@@ -43,10 +45,10 @@ async def reading_of(reading: Awaitable[WorkloadsReading], namespace: str, remed
     except (KubeError, OSError) as error:
         return Failure(FailureKind.UNREACHABLE, "the API server", str(error))
     except ListTooLarge as error:
-        narrower = "correct the selector of the StatefulSets, which no other pod may match"
+        narrower = "correct the selector of the pods, which no other pod may match"
         return Failure(FailureKind.TOO_LARGE, f"namespace {namespace}", str(error), narrower)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        text = f"a StatefulSet, a pod or a PodDisruptionBudget is not as Kubernetes writes one: {error!r}"
+        text = f"a set of pods, a pod or a PodDisruptionBudget is not as Kubernetes writes one: {error!r}"
         return Failure(FailureKind.REJECTED, f"namespace {namespace}", text)
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.steps import Outcome
+from kafkafeatures.core.engine.steps import NotSent, Outcome
 from kafkafeatures.core.facts.binaries import release_of
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
@@ -30,6 +30,7 @@ from kafkafeatures.kube.workloads.answers import ListTooLarge, outcome_of, readi
 from kafkafeatures.kube.workloads.pods import container_of, pod_of
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.selectors import as_query
+from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templates
 
 RIGHTS = (
     KubernetesRight("apps", "statefulsets", "get"),
@@ -73,6 +74,9 @@ class StatefulSets:
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         with withholding(withheld):
             return await outcome_of(self.request(step), REMEDY)
+
+    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        return NotSent("an eviction cannot be withdrawn")
 
     def request(self, step: RestartNode) -> Awaitable[None]:
         """Request the eviction of the pod with exactly this uid, with the pod's own grace period."""
@@ -149,6 +153,18 @@ class StatefulSets:
             is_ordered=spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
             first_ordinal=int((spec.get("ordinals") or {}).get("start") or 0),
         )
+
+
+def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
+    """Templates of these StatefulSets."""
+    found = {name: objects.object_of(("statefulsets", "apps"), "apps/v1", name) for name in names}
+    return {name: None if raw is None else _template(raw) for name, raw in found.items()}
+
+
+def _template(raw: Json) -> Template:
+    status = raw.get("status") or {}
+    is_current = int(status.get("observedGeneration") or 0) >= int(raw["metadata"].get("generation") or 0)
+    return Template(str(status.get("updateRevision") or "") if is_current else "", int(raw["spec"].get("replicas", 1)))
 
 
 def _controller_of(metadata: Json) -> str:

@@ -1,0 +1,46 @@
+"""Pods that another operator restarts: which of them it has still to restart, or is restarting.
+
+Pure. Called by the conditions of drivers that restart no outdated pod themselves (`Driver.restarts_outdated`). Our
+operator restarts nothing meanwhile, and changes no level: it waits, and names the first of these pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll.pods import PodObstacle, is_outdated, look_at
+
+
+def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> Iterator[PodObstacle]:
+    """Pods of sets that the other operator rolls: outdated, asked to be restarted, missing, stopping, or not ready."""
+    for owner in reading.stateful_sets:
+        if owner.restarts_outdated:
+            continue
+        if not owner.observed or not owner.update_revision:
+            text = f"{operator} has not processed the change of {owner.kind} {owner.name} yet"
+            yield PodObstacle(text, f"if it stays so, see the log of {operator}", reason=reason, subject=operator)
+        if len(owner.pods) < owner.replicas:
+            count = f"{len(owner.pods)} of {owner.replicas}"
+            text = f"{operator} has still to create pods of {owner.kind} {owner.name}: {count} exist"
+            yield PodObstacle(text, f"see the log of {operator}", reason=reason, subject=operator)
+        for pod in owner.pods:
+            if detail := _detail(pod, owner, operator):
+                yield PodObstacle(detail, look_at(pod.name), pod=pod.name, reason=reason, subject=f"pod {pod.name}")
+
+
+def followed_in(reading: WorkloadsReading) -> frozenset[str]:
+    """Names of the outdated pods that another operator restarts."""
+    sets = (owner for owner in reading.stateful_sets if not owner.restarts_outdated)
+    return frozenset(pod.name for owner in sets for pod in owner.pods if is_outdated(pod, owner))
+
+
+def _detail(pod: Pod, owner: StatefulSet, operator: str) -> str:
+    if pod.terminating:
+        return f"pod {pod.name} is stopping"
+    if is_outdated(pod, owner):
+        return f"{operator} has still to restart pod {pod.name}, which is not of the current revision"
+    if pod.restart_pending:
+        return f"{operator} was asked to restart pod {pod.name}, and has not done so yet"
+    return "" if pod.ready else f"pod {pod.name} is not ready"

@@ -1,0 +1,63 @@
+"""Conditions of the driver Strimzi: Strimzi rolls its pods itself, so everything waits until its roll is over.
+
+Pure. These are the `Conditions` of the driver Strimzi in `core/roll/drivers.py`. The status of a `Kafka` is written at
+the end of a reconciliation only: during a roll it still says Ready. So what counts are the pods, and whether the last
+reconciliation that ended was of the present generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.roll.conditions import Conditions
+from kafkafeatures.core.roll.followed import pods_to_follow
+from kafkafeatures.core.roll.pods import PodObstacle
+
+OPERATOR = "Strimzi"
+PAUSE = "strimzi.io/pause-reconciliation"
+"""Annotation of a `Kafka` that stops its reconciliation. Its pods are created again all the same."""
+SEE_LOG = "see the conditions and Events of {}, and the log of the Strimzi cluster operator"
+
+
+class StrimziConditions(Conditions):
+    """Conditions by the `Kafka` and the StrimziPodSets of a cluster."""
+
+    def blockers(self, reading: WorkloadsReading) -> Iterator[Blocker]:
+        """Blocker for a paused `Kafka`: Strimzi would neither end its roll nor act on a request."""
+        kafka = reading.managed_by
+        if kafka is not None and kafka.is_paused:
+            yield Blocker(
+                BlockerKind.WORKLOAD,
+                f"{kafka.resource} is paused: Strimzi restarts no pod of it, and a roll may be half done",
+                f"kubectl annotate -n {reading.namespace} {kafka.resource.replace(' ', '/').lower()} {PAUSE}-",
+                reason=Reason.STRIMZI_PAUSED,
+            )
+
+    def waits(self, reading: WorkloadsReading, *, is_due: bool) -> Iterator[PodObstacle]:
+        """Waits for a reconciliation of the present generation, and for every pod; if something is due, also for the
+        end of failures.
+        """
+        kafka = reading.managed_by
+        if kafka is None:
+            return
+        remedy = SEE_LOG.format(kafka.resource)
+        texts = []
+        if not kafka.has_processed and not kafka.is_paused:
+            texts.append(f"Strimzi has not reconciled {kafka.resource} as it is now")
+        if not reading.stateful_sets:
+            texts.append(f"{kafka.resource} has no StrimziPodSet")
+        if is_due and kafka.failure:
+            texts.append(f"the last reconciliation of {kafka.resource} failed")
+        obstacles = [
+            PodObstacle(text, remedy, reason=Reason.WAITING_FOR_STRIMZI, subject=kafka.resource) for text in texts
+        ]
+        said = f"; {kafka.resource} says: {kafka.failure or kafka.message}" if kafka.failure or kafka.message else ""
+        for obstacle in (*pods_to_follow(reading, OPERATOR, Reason.WAITING_FOR_STRIMZI), *obstacles):
+            yield obstacle._replace(text=f"{obstacle.text}{said}")
+
+    def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
+        """Remedy for a pod that Strimzi does not create again."""
+        return f"see the log of the Strimzi cluster operator, which creates pod {pod}"

@@ -1,0 +1,234 @@
+"""The Strimzi driver: it reads the `Kafka` of a document, its StrimziPodSets and their pods, and asks Strimzi to
+restart one pod.
+
+Imported by its name in `adapters.py`, for a resource with `spec.cluster.strimzi`. It judges nothing, as `core/roll/`
+does that. Its only write is the annotation of a pod that was read, by its uid, on which Strimzi restarts that pod, and
+the removal of this annotation. It never evicts or deletes a pod of Strimzi, which would know nothing of it. What
+Strimzi writes where is in docs/how-to/with-strimzi.md, with its sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+from kafkafeatures.api.names import KAFKA_VERSION
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import Rollout
+from kafkafeatures.core.engine.steps import Outcome
+from kafkafeatures.core.facts.binaries import release_of
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import ManagingOperator, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.ports import Withheld
+from kafkafeatures.core.roll.drivers import STRIMZI
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.strimzi import PAUSE
+from kafkafeatures.kube.api import WorkloadsApi
+from kafkafeatures.kube.errors import Gone
+from kafkafeatures.kube.first_byte import withholding
+from kafkafeatures.kube.workloads.adapters import Rival
+from kafkafeatures.kube.workloads.answers import ListTooLarge, outcome_of, reading_of
+from kafkafeatures.kube.workloads.pods import container_of, pod_of
+from kafkafeatures.kube.workloads.rights import KubernetesRight
+from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templates
+
+RIGHTS = (
+    KubernetesRight("kafka.strimzi.io", "kafkas", "get"),
+    KubernetesRight("core.strimzi.io", "strimzipodsets", "list"),
+    KubernetesRight("", "pods", "list"),
+    KubernetesRight("", "pods", "patch"),
+)
+KAFKA = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
+SETS = "/apis/core.strimzi.io/v1/namespaces/{}/strimzipodsets"
+RESTART = "strimzi.io/manual-rolling-update"
+"""Annotation of a pod that Strimzi restarts at the beginning of its next reconciliation."""
+REVISION, RELEASE = "strimzi.io/revision", "strimzi.io/kafka-version"
+ROLLED_FOR = (
+    REVISION,
+    "strimzi.io/cluster-ca-cert-generation",
+    "strimzi.io/cluster-ca-key-generation",
+    "strimzi.io/clients-ca-cert-generation",
+    "strimzi.io/server-cert-hash",
+)
+"""Annotations of pods. Where a pod has another value than its StrimziPodSet, Strimzi restarts it."""
+CONTAINER = "kafka"
+_LABELS = "strimzi.io/cluster={},strimzi.io/kind=Kafka"
+MOST_PODS = 2_000
+"""Most StrimziPodSets, or pods, of one cluster that are read."""
+LONGEST_MESSAGE = 300
+REMEDY = "name the namespace in the chart's value drivers.strimzi, or grant the rights of docs/how-to/install.md"
+
+Json = Mapping[str, Any]
+
+
+class StrimziPods:
+    """`WorkloadPort` for the pods of one `Kafka`. `rival`: returns, for "Kafka NAME", the older resource that names it
+    too; empty for none.
+    """
+
+    def __init__(
+        self,
+        api: WorkloadsApi,
+        namespace: str,
+        rollout: Rollout,
+        clock: Callable[[], datetime],
+        rival: Rival = lambda name: "",
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = rollout.managed_by
+        self._clock = clock
+        self._rival = rival
+
+    async def read(self) -> WorkloadsReading | Failure:
+        return await reading_of(self._read(), self._namespace, REMEDY)
+
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        with withholding(withheld):
+            return await outcome_of(self._annotate(step, "true"), REMEDY)
+
+    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        with withholding(withheld):
+            return await outcome_of(self._annotate(step, None), REMEDY)
+
+    def _annotate(self, step: RestartNode, value: str | None) -> Awaitable[None]:
+        """Set the annotation of the pod with exactly this uid; None: remove it."""
+        change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
+        return self._api.send("PATCH", f"/api/v1/namespaces/{self._namespace}/pods/{step.pod}", change)
+
+    async def _read(self) -> WorkloadsReading | Failure:
+        at = self._clock()
+        kafka_name = f"Kafka {self._namespace}/{self._name}"
+        try:
+            kafka = await self._api.get(KAFKA.format(self._namespace, self._name))
+        except Gone:
+            return Failure(FailureKind.REJECTED, kafka_name, "it does not exist", "correct spec.cluster.strimzi.name")
+        uid = str(kafka["metadata"]["uid"])
+        if kafka["metadata"].get("deletionTimestamp"):
+            return Failure(FailureKind.REJECTED, kafka_name, "it is being deleted", "delete this resource, or wait")
+        try:
+            sets = await self._listed(SETS.format(self._namespace))
+        except Gone:
+            text = "the API server has no StrimziPodSets of core.strimzi.io/v1"
+            return Failure(FailureKind.REJECTED, kafka_name, text, "install the CRDs of Strimzi 1.0 or newer")
+        for raw in sets:
+            if uid not in _owners(raw):
+                name, text = raw["metadata"]["name"], f"it has the labels of {kafka_name}, which does not own it"
+                remedy = f"delete StrimziPodSet {name} if it is of an earlier Kafka, or correct its label"
+                return Failure(FailureKind.REJECTED, f"StrimziPodSet {self._namespace}/{name}", text, remedy)
+        pods = await self._listed(f"/api/v1/namespaces/{self._namespace}/pods")
+        at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
+        rival = self._rival(f"Kafka {self._name}")
+        made = tuple(
+            _set_of(raw, [pod for pod in pods if raw["metadata"]["uid"] in _owners(pod)], rival) for raw in sets
+        )
+        return WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator_of(kafka))
+
+    async def _listed(self, path: str) -> list[Json]:
+        """The objects of this collection that Strimzi has made for the `Kafka`. Raises Gone, ListTooLarge."""
+        query = {"labelSelector": _LABELS.format(self._name)}
+        documents: list[Json] = []
+        async with aclosing(self._api.listed(path, query)) as listed:
+            async for raw in listed:
+                documents.append(raw)
+                if len(documents) > MOST_PODS:
+                    raise ListTooLarge(f"there are more than {MOST_PODS} objects of this cluster")
+        return documents
+
+
+def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
+    """Templates of the StrimziPodSets of a `Kafka`: without a revision until it was reconciled as it is now."""
+    (name,) = (name.removeprefix("Kafka ") for name in names)
+    kafka = objects.object_of(("kafkas", "kafka.strimzi.io"), "kafka.strimzi.io/v1", name)
+    if kafka is None:
+        return {name: None}
+    raw_sets = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
+    sets = [_set_of(raw, [], "") for raw in raw_sets]
+    is_current = operator_of(kafka).has_processed
+    return {
+        each.name: Template(each.update_revision if is_current and each.observed else "", each.replicas)
+        for each in sets
+    }
+
+
+def operator_of(kafka: Json) -> ManagingOperator:
+    """State of a `Kafka`. While it is paused, and until the next reconciliation, its status says nothing else."""
+    metadata, status = kafka["metadata"], kafka.get("status") or {}
+    conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
+    kinds = {str(each.get("type")) for each in conditions}
+    is_paused = str((metadata.get("annotations") or {}).get(PAUSE) or "").lower() == "true"
+    is_current = status.get("observedGeneration") == metadata["generation"] and "ReconciliationPaused" not in kinds
+    said = {str(each.get("type")): f"{each.get('reason')}: {each.get('message')}" for each in reversed(conditions)}
+    return ManagingOperator(
+        resource=f"Kafka {metadata['name']}",
+        has_processed=is_current,
+        is_paused=is_paused,
+        failure=_line(said.get("NotReady", "")),
+        message=_line(said.get("Warning", "")),
+    )
+
+
+def _set_of(raw: Json, pods: list[Json], conflict: str) -> StatefulSet:
+    """A StrimziPodSet with its pods. Each pod has a revision of its own, so the revision of the set is a hash of those
+    that it wants, and a pod has it if nothing for which Strimzi restarts pods differs.
+    """
+    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    templates = {str(template["metadata"]["name"]): template for template in spec["pods"]}
+    wanted = {name: _rolled_for(template) for name, template in templates.items()}
+    text = "\n".join(f"{name} {sorted(values.items())}" for name, values in sorted(wanted.items()))
+    revision = hashlib.sha256(text.encode()).hexdigest()[:10]
+    first: Json = next(iter(templates.values()), {})
+    first_spec = first.get("spec") or {}
+    image = str(container_of(first_spec, CONTAINER).get("image") or "")
+    annotations = (first.get("metadata") or {}).get("annotations") or {}
+    return StatefulSet(
+        name=str(metadata["name"]),
+        uid=str(metadata["uid"]),
+        role="brokers" if any(_is_broker(template) for template in templates.values()) else "controllers",
+        replicas=len(templates),
+        update_revision=revision if all(REVISION in values for values in wanted.values()) else "",
+        update_strategy="",
+        observed=int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0),
+        image=image,
+        release=release_of({}, {KAFKA_VERSION: str(annotations.get(RELEASE) or "")}, image),
+        conflict=conflict,
+        grace_seconds=int(first_spec.get("terminationGracePeriodSeconds") or 30),
+        pods=tuple(sorted((_pod(pod, metadata["name"], wanted, revision) for pod in pods), key=lambda pod: pod.name)),
+        kind=STRIMZI.kind,
+        restarts_outdated=STRIMZI.restarts_outdated,
+    )
+
+
+def _pod(raw: Json, owner: str, wanted: Mapping[str, Mapping[str, str]], revision: str) -> Pod:
+    """A pod. `wanted`: what each pod of its set should be rolled for. `revision`: of the set."""
+    pod, annotations = pod_of(raw, owner, CONTAINER), raw["metadata"].get("annotations") or {}
+    values = wanted.get(pod.name)
+    is_current = values is not None and all(annotations.get(name) == value for name, value in values.items())
+    return replace(
+        pod,
+        revision=revision if is_current else str(annotations.get(REVISION) or ""),
+        restart_pending=str(annotations.get(RESTART) or "").lower() == "true",
+    )
+
+
+def _rolled_for(template: Json) -> dict[str, str]:
+    annotations = template["metadata"].get("annotations") or {}
+    return {name: str(annotations[name]) for name in ROLLED_FOR if name in annotations}
+
+
+def _is_broker(template: Json) -> bool:
+    return (template["metadata"].get("labels") or {}).get("strimzi.io/broker-role") != "false"
+
+
+def _owners(raw: Json) -> set[str]:
+    return {str(owner["uid"]) for owner in raw["metadata"].get("ownerReferences") or ()}
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:LONGEST_MESSAGE]
+
+
+open_port = StrimziPods  # the function of this name that `Adapter` of `adapters.py` asks of a driver's module

@@ -1,0 +1,31 @@
+"""Newest revision of each set of pods, which `wait --for rolled` compares with a status. Made by a driver's module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+Json = Mapping[str, Any]
+
+
+class Template(NamedTuple):
+    """Update revision of a set of pods, and how many there should be. `revision`: empty while its controller has not
+    processed the newest template: until then the update revision in the status is that of an older one.
+    """
+
+    revision: str
+    replicas: int
+
+
+Templates = Mapping[str, Template | None]
+"""The sets of pods of a document, by name; None for one that does not exist."""
+
+
+class ObjectReader(Protocol):
+    """Reads objects of one namespace, with the rights of a person."""
+
+    def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
+        """One object; None if it does not exist. `plural`: of its kind, and its group. `version`: with the group."""
+
+    def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> Iterable[Json]:
+        """All objects that the label selector matches."""

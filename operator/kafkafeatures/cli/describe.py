@@ -125,11 +125,9 @@ def _observed(arguments: argparse.Namespace, znodes: ZooKeeperReading | None) ->
     """Read the cluster that the flags name."""
     if not arguments.strimzi:
         return on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
-    from kafkafeatures.cli.kube.strimzi import explained, settings_of_strimzi
+    from kafkafeatures.cli.kube.strimzi import observed
 
-    settings = settings_of_strimzi(arguments)
-    with explained(settings):
-        return on_cluster(look(settings))
+    return observed(arguments)
 
 
 def _read_zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,14 @@ import yaml
 
 from kafkafeatures.api.document import read_document
 from kafkafeatures.api.names import CREDENTIALS
-from kafkafeatures.cli.kube.strimzi import settings_of_strimzi
+from kafkafeatures.api.spec import StrimziSpec
+from kafkafeatures.cli.kube.api import Kube
+from kafkafeatures.cli.kube.config import kubeconfig
+from kafkafeatures.cli.kube.strimzi import pods_of_strimzi, settings_of_strimzi
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
@@ -46,7 +51,7 @@ class Namespace:
         ]
         status = {"listeners": [{"name": one["name"], "bootstrapServers": shown} for one in listeners] if shown else []}
         spec = {"kafka": {"version": "4.3.1", "listeners": listeners, **more}}
-        metadata = {"namespace": "kafka", "name": "orders", "uid": "uid"}
+        metadata = {"namespace": "kafka", "name": "orders", "uid": "uid", "generation": 1}
         self.api.store(KAFKA, {"metadata": metadata, "spec": spec, "status": status})
 
     def user(self, *, password: str = "", labels: dict[str, str] | None = None) -> None:
@@ -76,18 +81,16 @@ def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Names
         yield namespace
 
 
-def settings(*words: str) -> ClusterSettings:
+def settings(timeout: float = 10, **spec: str) -> ClusterSettings:
     """What `describe --strimzi orders` connects to."""
-    from kafkafeatures.cli.describe import add_arguments
-
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return settings_of_strimzi(parser.parse_args(["--strimzi", "orders", *words]))
+    with ExitStack() as ending:
+        kube = Kube(kubeconfig(), ending)
+        return settings_of_strimzi(StrimziSpec(name="orders", **spec), timeout, kube)
 
 
 def test_a_cluster_is_found_by_its_kafka_with_the_rights_of_the_kubeconfig(namespace: Namespace) -> None:
     namespace.user()  # without our label, which only the operator needs
-    found = settings("--request-timeout", "3")
+    found = settings(3)
     assert (found.bootstrap_servers, found.request_timeout) == ((Address("127.0.0.1", 1),), 3)
     assert found.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
 
@@ -95,7 +98,7 @@ def test_a_cluster_is_found_by_its_kafka_with_the_rights_of_the_kubeconfig(names
 def test_another_user_and_another_listener_can_be_named(namespace: Namespace) -> None:
     namespace.kafka(TLS, SCRAM)
     namespace.secret("alice", {"password": "secret"})
-    found = settings("--strimzi-user", "alice", "--strimzi-listener", "scram")
+    found = settings(user="alice", listener="scram")
     assert found.brokers.sasl == Sasl("SCRAM-SHA-512", "alice", "secret")
 
 
@@ -104,6 +107,27 @@ def test_certificates_that_may_not_be_read_are_those_of_the_status(namespace: Na
     namespace.secret("orders-trustbundle", {"cluster-ca.crt": CERTIFICATES.other_ca}, owner="another")
     with pytest.raises(CommandFailed, match="no certificates of the listener tls"):
         settings()
+
+
+def test_the_pods_of_the_cluster_show_which_release_runs_in_each(namespace: Namespace) -> None:
+    labels = {"strimzi.io/cluster": "orders", "strimzi.io/kind": "Kafka"}
+    sets = "/apis/core.strimzi.io/v1/namespaces/kafka/strimzipodsets"
+    annotations = {"strimzi.io/revision": "1", "strimzi.io/kafka-version": "4.3.1"}
+
+    def store(path: str, name: str, owner: str, **more: Any) -> None:
+        metadata = {"namespace": "kafka", "name": name, "uid": name, "labels": labels, "annotations": annotations}
+        metadata["creationTimestamp"] = "2026-11-30T00:00:00Z"
+        owners = [{"kind": "Kafka", "name": owner, "uid": owner}]
+        namespace.api.store(f"{path}/{name}", {"metadata": metadata | {"ownerReferences": owners}, **more})
+
+    store(sets, "orders-nodes", "uid", spec={"pods": [{"metadata": {"name": "orders-nodes-0"}}]})
+    store("/api/v1/namespaces/kafka/pods", "orders-nodes-0", "orders-nodes", spec={"containers": []}, status={})
+    with ExitStack() as ending:
+        reading = pods_of_strimzi(StrimziSpec(name="orders"), Kube(kubeconfig(), ending))
+        assert isinstance(reading, WorkloadsReading)
+        assert [(pod.name, pod.release) for pod in reading.stateful_sets[0].pods] == [("orders-nodes-0", "4.3")]
+        namespace.api.forbidden.add("pods")
+        assert isinstance(pods_of_strimzi(StrimziSpec(name="orders"), Kube(kubeconfig(), ending)), Failure)
 
 
 def test_a_listener_inside_of_kubernetes_is_named_as_such_where_it_is_not_reached(

@@ -160,11 +160,11 @@ class Kube:
         """All KafkaFeatures of the namespace, or `everywhere` of all namespaces, that match the label selector."""
         query = {"labelSelector": selector} if selector else {}
         namespace = None if everywhere else self.namespace
-        return [KubeResource(raw) for raw in self.pages(_OURS, query, API_VERSION, PLURAL, namespace)]
+        return [KubeResource(raw) for raw in self._pages(_OURS, query, API_VERSION, PLURAL, namespace)]
 
     def stateful_set(self, name: str) -> dict[str, Any] | None:
         """Read a StatefulSet; None if it does not exist."""
-        return self.read(_STATEFUL_SETS, "apps/v1", self.namespace, name)
+        return self._get(_STATEFUL_SETS, "apps/v1", self.namespace, name)
 
     def object_of(self, plural: tuple[str, str], version: str, name: str) -> dict[str, Any] | None:
         """One object of the namespace; None if it does not exist."""
@@ -187,11 +187,11 @@ class Kube:
 
     def deployment(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a Deployment; None if it does not exist."""
-        return self.read(("deployments", "apps"), "apps/v1", namespace, name)
+        return self._get(("deployments", "apps"), "apps/v1", namespace, name)
 
     def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a pod; None if it does not exist."""
-        return self.read(("pods", ""), "v1", namespace, name)
+        return self._get(("pods", ""), "v1", namespace, name)
 
     def annotate_pod(self, name: str, annotations: Mapping[str, str]) -> None:
         """Set annotations of a pod of the namespace."""
@@ -224,8 +224,8 @@ class Kube:
         status = answer.get("status") or {}
         return bool(status.get("allowed")) or (None if status.get("evaluationError") else False)
 
-    def read(self, noun: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """Read an object of any kind; None if it does not exist."""
+    def _get(self, noun: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
+        """Read an object; None if it does not exist."""
         try:
             return self._send("get", "get", noun, name, version=version, namespace=namespace, url=f"{noun[0]}/{name}")
         except NotFound:
@@ -241,12 +241,11 @@ class Kube:
     def events(self, name: str) -> list[dict[str, Any]]:
         """Events about the resource of this name, and about earlier ones that had it."""
         query = {"fieldSelector": f"regarding.kind={KIND},regarding.name={name}"}
-        return self.pages(_EVENTS, query, "events.k8s.io/v1", "events", self.namespace)
+        return self._pages(_EVENTS, query, "events.k8s.io/v1", "events", self.namespace)
 
-    def pages(
+    def _pages(
         self, noun: tuple[str, str], selectors: Mapping[str, str], version: str, url: str, namespace: str | None
     ) -> list[dict[str, Any]]:
-        """All objects of a kind that match the selectors."""
         items: list[dict[str, Any]] = []
         parameters: dict[str, Any] = {**selectors, "limit": PAGE}
         while True:

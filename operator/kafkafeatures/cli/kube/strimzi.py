@@ -9,24 +9,38 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from datetime import datetime
+from typing import Any, cast
 
 from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND
 from kafkafeatures.api.spec import ClusterSpec, StrimziSpec
 from kafkafeatures.api.values import replace
+from kafkafeatures.cli.cluster.connect import look, on_cluster
 from kafkafeatures.cli.kube.api import Denied, Kube, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.engine.desired_state import Rollout
+from kafkafeatures.core.facts.inferred import with_inferred_releases
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
+from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import bundle
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.roll.drivers import STRIMZI
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
-from kafkafeatures.kube.api import ResourceKey
-from kafkafeatures.kube.errors import Gone
+from kafkafeatures.kube.api import ResourceKey, WorkloadsApi
+from kafkafeatures.kube.errors import Forbidden, Gone
+from kafkafeatures.kube.workloads.strimzi import StrimziPods
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, settings_of
 from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, listener_of, login_of, with_remedies
 
 _KAFKAS = ("kafkas", "kafka.strimzi.io")
 _SECRETS = ("secrets", "")
+_LISTS = {
+    "pods": (("pods", ""), "v1"),
+    "strimzipodsets": (("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1"),
+}
 _INTERNAL = (
     "this listener is inside the Kubernetes cluster: run the command in the operator's pod (kubectl exec), or name "
     "a listener that is reached from here with --strimzi-listener"
@@ -34,20 +48,30 @@ _INTERNAL = (
 
 
 class _Api:
-    """The requests of `StrimziClusters`, sent with this user's rights."""
+    """The requests of `StrimziClusters` and `StrimziPods`, sent with this user's rights."""
+
+    answered_at: datetime | None = None
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
+    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
+        _, _, plural = path.rpartition("/")
+        try:
+            for item in self._kube.objects_of(*_LISTS[plural], (query or {}).get("labelSelector", "")):
+                yield item
+        except Denied as denied:
+            raise Forbidden(str(denied)) from None
+
     async def get(self, path: str) -> dict[str, Any]:
-        kafka = self._kube.read(_KAFKAS, "kafka.strimzi.io/v1", self._kube.namespace, path.rpartition("/")[2])
+        kafka = self._kube.object_of(_KAFKAS, "kafka.strimzi.io/v1", path.rpartition("/")[2])
         if kafka is None:
             raise Gone(path)
         return kafka
 
     async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
         try:
-            secret = self._kube.read(_SECRETS, "v1", namespace, name)
+            secret = self._kube.object_of(_SECRETS, "v1", name)
         except Denied:
             return None  # the status of the `Kafka` has them too
         owners = [] if secret is None else secret["metadata"].get("ownerReferences") or []
@@ -56,24 +80,46 @@ class _Api:
         return {key: text for key, text in _texts(secret).items() if key.endswith(".crt")}
 
 
-def settings_of_strimzi(arguments: argparse.Namespace) -> ClusterSettings:
-    """The settings of the cluster that `--strimzi` names. Raises CommandFailed."""
+def observed(arguments: argparse.Namespace) -> Observation:
+    """Read the cluster that `--strimzi` names, and its pods, for controllers that may not be asked. Raises
+    CommandFailed.
+    """
     spec = _spec_of(arguments)
-    with connected(arguments) as kube, _named():
+    with connected(arguments) as kube:
+        settings = settings_of_strimzi(spec, arguments.request_timeout, kube)
+        workloads = pods_of_strimzi(spec, kube)
+    with _explained(settings):
+        observation = on_cluster(look(settings))
+    if isinstance(workloads, WorkloadsReading):
+        fact = Known(workloads, SourceKind.KUBERNETES, "", workloads.at)
+        return with_inferred_releases(replace(observation, workloads=fact))
+    return observation
+
+
+def pods_of_strimzi(spec: StrimziSpec, kube: Kube) -> WorkloadsReading | Failure:
+    """The pods of the cluster. Failure where this user may not list them, among others."""
+    rollout = Rollout(driver=STRIMZI.name, managed_by=spec.name)
+    api = cast("WorkloadsApi", _Api(kube))  # a reading sends no change
+    return asyncio.run(StrimziPods(api, kube.namespace, rollout, SYSTEM.clock).read())
+
+
+def settings_of_strimzi(spec: StrimziSpec, request_timeout: float, kube: Kube) -> ClusterSettings:
+    """The settings of the cluster. Raises CommandFailed."""
+    with _named():
 
         async def read_secret(reference: Reference) -> Mapping[str, str] | None:
-            secret = kube.read(_SECRETS, "v1", kube.namespace, reference.name)
+            secret = kube.object_of(_SECRETS, "v1", reference.name)
             return None if secret is None else _texts(secret)
 
         clusters = StrimziClusters(_Api(kube))
         key = ResourceKey(kube.namespace, spec.name)
         located = asyncio.run(clusters.located(key, ClusterSpec(strimzi=spec), spec, read_secret))
         settings = settings_of(located.cluster, material_of(located.material))
-    return replace(with_remedies(settings), request_timeout=arguments.request_timeout)
+    return replace(with_remedies(settings), request_timeout=request_timeout)
 
 
 @contextmanager
-def explained(settings: ClusterSettings) -> Iterator[None]:
+def _explained(settings: ClusterSettings) -> Iterator[None]:
     """Context in which the cluster is read: an address inside of Kubernetes that is not reached is named as one."""
     try:
         yield
@@ -93,7 +139,7 @@ def documents_for(arguments: argparse.Namespace) -> Iterator[str]:
     with connected(arguments) as kube, _named():
         namespace = kube.namespace
         kafka = asyncio.run(StrimziClusters(_Api(kube)).kafka(namespace, spec.name))
-        secret = kube.read(_SECRETS, "v1", namespace, spec.user)
+        secret = kube.object_of(_SECRETS, "v1", spec.user)
         if secret is None:
             yield _user(kafka, spec, namespace)
         else:

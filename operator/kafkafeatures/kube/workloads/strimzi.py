@@ -210,6 +210,7 @@ def _pod(raw: Json, owner: str, wanted: Mapping[str, Mapping[str, str]], revisio
     return replace(
         pod,
         revision=revision if is_current else str(annotations.get(REVISION) or ""),
+        release=release_of({}, {KAFKA_VERSION: str(annotations.get(RELEASE) or "")}, ""),
         restart_pending=str(annotations.get(RESTART) or "").lower() == "true",
     )
 

@@ -6,11 +6,23 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Request
+
+
+def written_kubeconfig(folder: Path, server: str) -> Path:
+    """A kubeconfig for this address, with the namespace "kafka"."""
+    config = {
+        "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": server}}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "namespace": "kafka"}}],
+    }
+    (folder / "config").write_text(json.dumps(config))
+    return folder / "config"
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -25,7 +24,7 @@ from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
-from tests.simulated.http import served
+from tests.simulated.http import served, written_kubeconfig
 from tests.simulated.kubernetes import ApiServer
 
 CERTIFICATES = Certificates()
@@ -71,13 +70,7 @@ class Namespace:
 def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Namespace]:
     namespace = Namespace()
     with served(namespace.api) as address:
-        config = {
-            "current-context": "here",
-            "clusters": [{"name": "here", "cluster": {"server": address}}],
-            "contexts": [{"name": "here", "context": {"cluster": "here", "namespace": "kafka"}}],
-        }
-        (tmp_path / "config").write_text(json.dumps(config))
-        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        monkeypatch.setenv("KUBECONFIG", str(written_kubeconfig(tmp_path, address)))
         yield namespace
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
 from tests.kafkafeatures.reconcile.test_stateful_sets import WORKLOAD, Rig
 from tests.simulated.requests import Fault, Request
@@ -40,6 +41,18 @@ class Story(Rig):
         if world is not None:
             world.advance(world.now_ms + int(time.total_seconds() * 1000))
 
+    def restart(self, pod: str) -> None:
+        """What another operator does: the pod is replaced, and its node comes back."""
+        self.workloads._stop(pod, self.workloads.uid(pod))
+        for _ in range(4):
+            self.pass_time(timedelta(seconds=10))
+
+    def request(self, pod: str, uid: str | None) -> None:
+        """What a person does: request a restart of the pod with this uid, or withdraw the request."""
+        self.workloads.change_pod(pod, lambda raw: raw["metadata"].update(annotations=_without(raw, RESTART_POD_UID)))
+        if uid is not None:
+            self.workloads.change_pod(pod, lambda raw: raw["metadata"]["annotations"].update({RESTART_POD_UID: uid}))
+
     def _follow(self, id_: int) -> None:
         pod, world = self.api.server.read(f"/api/v1/namespaces/kafka/pods/broker-{id_ - 1}"), self.kafka.world
         if pod is None or "deletionTimestamp" in pod["metadata"]:
@@ -53,6 +66,10 @@ class Story(Rig):
         if request.writes and "/pods/" in request.path:
             self.requests.append(f"{request.method} {request.path.removeprefix('/api/v1/namespaces/kafka/')}")
         return None
+
+
+def _without(raw: Mapping[str, Any], name: str) -> dict[str, str]:
+    return {key: text for key, text in raw["metadata"].get("annotations", {}).items() if key != name}
 
 
 async def rolled_by(driver: str) -> Mapping[str, Any]:
@@ -76,5 +93,39 @@ async def rolled_by(driver: str) -> Mapping[str, Any]:
     }
 
 
+async def followed_by(driver: str) -> Mapping[str, Any]:
+    """Another operator rolls the brokers; then a restart is requested, withdrawn, and requested again."""
+    story = Story()
+    story.workloads.restarts_on = ""  # the other operator acts later than at once
+    story.api.edit(workload={**WORKLOAD, "driver": driver})
+    await story.work(2)
+    ready, rolled = [story.api.condition("Ready")["message"]], [story.api.condition("NodesRolled")["message"]]
+    for pod in story.workloads.pods():
+        story.restart(pod)
+    await story.work(2)
+    rolled.append(story.api.condition("NodesRolled")["message"])
+    story.request("broker-1", story.workloads.uid("broker-1"))
+    await story.work(3)
+    ready.append(story.api.condition("Ready")["message"])
+    story.request("broker-1", None)
+    await story.work(5)
+    story.request("broker-1", story.workloads.uid("broker-1"))
+    await story.work(2)
+    story.restart("broker-1")
+    await story.work(3)
+    return {
+        "waited": ready,
+        "rolled": [message.partition(";")[0] for message in rolled],
+        "requests": story.requests,
+        "evictions": story.workloads.evictions,
+        "history": [
+            (entry["kind"], entry["target"], entry["result"])
+            for entry in story.api.status["history"]
+            if entry.get("kind") == "RestartNode"
+        ],
+    }
+
+
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(rolled_by(sys.argv[1]))))
+    told = followed_by if "--follow" in sys.argv else rolled_by
+    print(json.dumps(asyncio.run(told(sys.argv[1]))))

@@ -1,7 +1,8 @@
 """A new way to restart nodes is one module, one line of registration, its rights in the chart, its name in the CRD.
 
-A driver for the test is added to a copy of this tree: it restarts a pod by an annotation, as Strimzi's manual rolling
-update does. There it rolls a cluster, from the document to the status. (`make docs` makes the chart's copy of the CRD.)
+Two drivers for the test are added to a copy of this tree. One restarts a pod by an annotation, and rolls a cluster from
+the document to the status. The other follows the rolls of another operator, which it asks for restarts, and withdraws
+what it asked for. (`make docs` makes the chart's copy of the CRD.)
 """
 
 from __future__ import annotations
@@ -44,10 +45,48 @@ class Annotations(stateful_sets.StatefulSets):
         return self._api.send("PATCH", f"/api/v1/namespaces/{{self._namespace}}/pods/{{step.pod}}", body)
 
 
-open_port = Annotations
+open_port, templates = Annotations, stateful_sets.templates
+'''
+FOLLOWING_DRIVER = "operator/kafkafeatures/kube/workloads/followed.py"
+FOLLOWING_MODULE = f'''"""Follows the rolls of another operator, which restarts a pod on request by an annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.steps import Outcome
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.ports import Withheld
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.kube.first_byte import withholding
+from kafkafeatures.kube.workloads import annotations, stateful_sets
+from kafkafeatures.kube.workloads.answers import outcome_of
+
+RIGHTS = annotations.RIGHTS
+
+
+class Followed(annotations.Annotations):
+    """Reads what the driver StatefulSet reads, and the requests on the pods."""
+
+    annotation = "{ANNOTATION}"
+
+    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        body = {{"metadata": {{"uid": step.pod_uid, "annotations": {{"{ANNOTATION}": None}}}}}}
+        with withholding(withheld):
+            path = f"/api/v1/namespaces/{{self._namespace}}/pods/{{step.pod}}"
+            return await outcome_of(self._api.send("PATCH", path, body), stateful_sets.REMEDY)
+
+    async def _read(self) -> WorkloadsReading:
+        reading = await super()._read()
+        sets = tuple(replace(stateful_set, restarts_outdated=False) for stateful_set in reading.stateful_sets)
+        return replace(reading, stateful_sets=sets)
+
+
+open_port, templates = Followed, stateful_sets.templates
 '''
 STATEFUL_SET_RULES = """{{- define "kafka-features-operator.statefulSetRules" -}}"""
-RULES = """{{- define "kafka-features-operator.annotationsRules" -}}
+RULES_OF_PODS = """{{- define "kafka-features-operator.NAME" -}}
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get]
@@ -59,20 +98,25 @@ RULES = """{{- define "kafka-features-operator.annotationsRules" -}}
   verbs: [list]
 {{- end -}}
 """
+RULES = RULES_OF_PODS.replace("NAME", "annotationsRules") + RULES_OF_PODS.replace("NAME", "followedRules")
 ROLE = '(include "kafka-features-operator.statefulSetRules" .)'
-ROLE_OF_BOTH = f'(printf "%s\\n%s" {ROLE} (include "kafka-features-operator.annotationsRules" .))'
+OF_OTHERS = " ".join(f'(include "kafka-features-operator.{name}Rules" .)' for name in ("annotations", "followed"))
+ROLE_OF_ALL = f'(printf "%s\\n%s\\n%s" {ROLE} {OF_OTHERS})'
 EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "operator/kafkafeatures/core/roll/drivers.py": (
         (
-            "(NOBODY, MANUAL, STATEFUL_SET)",
-            '(NOBODY, MANUAL, STATEFUL_SET, ThroughPods("Annotations", "annotations", request="annotation"))',
+            "(NOBODY, MANUAL, STATEFUL_SET, STRIMZI)",
+            '(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, ThroughPods("Annotations", "annotations", request="annotation"), '
+            'ThroughPods("Followed", "followed", request="mark", restarts_outdated=False, asked="the other operator"))',
         ),
     ),
     "charts/kafka-features-operator/templates/rbac.yaml": (
         (STATEFUL_SET_RULES, RULES + STATEFUL_SET_RULES),
-        (ROLE, ROLE_OF_BOTH),
+        (ROLE, ROLE_OF_ALL),
     ),
-    "crds/kafkafeatures.yaml": (("[None, Manual, StatefulSet]", "[None, Manual, StatefulSet, Annotations]"),),
+    "crds/kafkafeatures.yaml": (
+        ("[None, Manual, StatefulSet, Strimzi]", "[None, Manual, StatefulSet, Strimzi, Annotations, Followed]"),
+    ),
 }
 
 
@@ -87,6 +131,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif source.exists():
             shutil.copy(source, root)
     (root / DRIVER).write_text(MODULE)
+    (root / FOLLOWING_DRIVER).write_text(FOLLOWING_MODULE)
     for file, edits in EDITS.items():
         text = (root / file).read_text()
         for old, new in edits:
@@ -132,10 +177,23 @@ def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_mod
     check(story, [f"PATCH pods/broker-{ordinal}" for ordinal in range(3)])
     assert story["evictions"] == []
     assert story["notes"][0] == "restarting broker 1: pod broker-0 is restarted by annotation"
-    besides = [one for one in touched(tree) if one != DRIVER]
+    besides = [one for one in touched(tree) if one not in (DRIVER, FOLLOWING_DRIVER)]
     print(f"A new driver is {DRIVER}, and besides:", *besides, sep="\n- ")
     assert besides == sorted(EDITS)
     assert len(besides) <= 3
+
+
+def test_a_driver_that_follows_another_operator_waits_for_its_roll_and_withdraws_a_request(tree: Path) -> None:
+    story = json.loads(run(tree, "-m", "tests.contract.driver_story", "Followed", "--follow"))
+    assert story["waited"][0].startswith("another operator has still to restart pod broker-0")
+    assert story["rolled"] == ["0 of 3 nodes are current", "all 3 nodes are current"]
+    assert story["requests"] == ["PATCH pods/broker-1"] * 3  # asked, withdrawn, asked again
+    assert story["waited"][1].startswith("the other operator was asked to restart pod broker-1 (broker 2)")
+    assert [tuple(entry) for entry in story["history"]] == [
+        ("RestartNode", "broker-1", "NotApplied"),
+        ("RestartNode", "broker-1", "Applied"),
+    ]
+    assert story["evictions"] == []
 
 
 def test_the_existing_driver_restarts_the_same_nodes_by_evictions() -> None:

@@ -38,6 +38,7 @@ class Delays:
 class Workloads:
     """The StatefulSets and pods of one namespace. `images`: what becomes of a container of an image; those that are not
     in it run. `restarts_on`: the annotation of a pod on which another operator restarts it; without one nothing does.
+    `made`: changes each pod before it is there, as another operator makes its own.
     """
 
     def __init__(self, server: ApiServer, namespace: str = "kafka", delays: Delays | None = None) -> None:
@@ -45,6 +46,7 @@ class Workloads:
         self.images: Mapping[str, str] = {}
         self.evictions: list[str] = []
         self.restarts_on = ""
+        self.made: Callable[[Json], None] = lambda pod: None
         self._due: list[tuple[datetime, int, Callable[[], None]]] = []
         self._order = itertools.count()
         server.evictor, server.patched = self._evicted, self._annotated
@@ -155,7 +157,9 @@ class Workloads:
             ],
         }  # fmt: skip
         spec = {**owner["spec"]["template"]["spec"], "hostname": pod, "subdomain": owner["spec"]["serviceName"]}
-        self.server.store(self._pod(pod), {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+        new = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+        self.made(new)
+        self.server.store(self._pod(pod), new)
         self._count()
 
     def _start(self, name: str, uid: str) -> None:

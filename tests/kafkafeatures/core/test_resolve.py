@@ -52,7 +52,7 @@ def test_the_stateful_set_driver_is_read_with_its_stateful_sets_and_container() 
         ({"driver": "Strimzi"}, "driver Strimzi needs cluster.strimzi"),
         ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
     ],
-    ids=["unknown driver", "no StatefulSets"],
+    ids=["unknown driver", "no Kafka", "no StatefulSets"],
 )
 def test_an_unknown_driver_and_a_driver_without_its_stateful_sets_are_refused(
     workload: dict[str, Any], words: str

@@ -20,8 +20,10 @@ def container_of(spec: Json, name: str) -> Json:
     return next((container for container in spec.get("containers") or () if container.get("name") == name), {})
 
 
-def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
-    """The pod as a value. `container`: name of the container that runs Kafka."""
+def pod_of(raw: Json, stateful_set: str, container: str, request: str = "") -> Pod:
+    """The pod as a value. `container`: name of the container that runs Kafka. `request`: annotation on which another
+    operator restarts the pod; empty for none.
+    """
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     kafka_status: Json = next(
@@ -35,6 +37,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
     waiting = _waiting(status, conditions, kafka_status)
     reporting = _of_init(status) if waiting.startswith(INIT) else kafka_status  # its restarts and last end count
     ended = _ended(reporting)
+    annotations = metadata.get("annotations") or {}
     shares_network = bool(spec.get("hostNetwork"))  # then its IPs are those of its Kubernetes node
     ips = tuple(dict.fromkeys(address["ip"] for address in status.get("podIPs") or () if address.get("ip")))
     return Pod(
@@ -57,7 +60,8 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         ended_at=_moment(ended, "finishedAt"),
         stops_by=_moment(metadata, "deletionTimestamp"),
         kubernetes_node=str(spec.get("nodeName") or ""),
-        restart_requested=(metadata.get("annotations") or {}).get(RESTART_POD_UID) == metadata["uid"],
+        restart_requested=annotations.get(RESTART_POD_UID) == metadata["uid"],
+        restart_pending=bool(request) and str(annotations.get(request)).lower() == "true",
     )
 
 

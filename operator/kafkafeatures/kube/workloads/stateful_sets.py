@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.steps import NotSent, Outcome
@@ -53,6 +53,9 @@ class StatefulSets:
     """`WorkloadPort` for the StatefulSets of one document. `rival`: returns, for the name of a StatefulSet, the older
     resource that names it too; empty for none.
     """
+
+    annotation: ClassVar[str] = ""
+    """Annotation of a pod on which another operator restarts it; empty where pods are evicted."""
 
     def __init__(
         self,
@@ -126,7 +129,7 @@ class StatefulSets:
         async with slots, aclosing(self._api.listed(f"/api/v1/namespaces/{self._namespace}/pods", query)) as listed:
             async for pod in listed:
                 if any(owner.get("uid") == metadata["uid"] for owner in pod["metadata"].get("ownerReferences") or ()):
-                    pods.append(pod_of(pod, name, self._rollout.container))
+                    pods.append(pod_of(pod, name, self._rollout.container, self.annotation))
                     labels[pod["metadata"]["name"]] = pod["metadata"].get("labels") or {}
                 if len(labels) > MOST_PODS:
                     raise ListTooLarge(f"there are more than {MOST_PODS} pods of this cluster")

@@ -204,14 +204,13 @@ def _set_of(raw: Json, pods: list[Json], conflict: str) -> StatefulSet:
 
 def _pod(raw: Json, owner: str, wanted: Mapping[str, Mapping[str, str]], revision: str) -> Pod:
     """A pod. `wanted`: what each pod of its set should be rolled for. `revision`: of the set."""
-    pod, annotations = pod_of(raw, owner, CONTAINER), raw["metadata"].get("annotations") or {}
+    pod, annotations = pod_of(raw, owner, CONTAINER, RESTART), raw["metadata"].get("annotations") or {}
     values = wanted.get(pod.name)
     is_current = values is not None and all(annotations.get(name) == value for name, value in values.items())
     return replace(
         pod,
         revision=revision if is_current else str(annotations.get(REVISION) or ""),
         release=release_of({}, {KAFKA_VERSION: str(annotations.get(RELEASE) or "")}, ""),
-        restart_pending=str(annotations.get(RESTART) or "").lower() == "true",
     )
 
 

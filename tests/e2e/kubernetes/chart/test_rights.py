@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.kube.workloads import strimzi
 from tests.e2e.kubernetes.chart.rendering import (
     CHART,
     EVERYTHING,
@@ -51,7 +52,7 @@ def documented(driver: str = "") -> set[Right]:
     """The documented rights that the operator always needs; with a `driver`, those that it needs in addition."""
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
     always, _, of_stateful_sets = page.partition("`workload.driver: StatefulSet` it also needs")
-    of_stateful_sets, _, of_strimzi = of_stateful_sets.partition("`cluster.strimzi` it needs one more right")
+    of_stateful_sets, _, of_strimzi = of_stateful_sets.partition("`cluster.strimzi` it needs the following rights")
     page = {"": always, "StatefulSet": of_stateful_sets, "Strimzi": of_strimzi}[driver]
     rows = re.findall(r"^\| (core|URLs|`[\w.]+`) \| (`[^|]+`) \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
     return {
@@ -118,11 +119,12 @@ def test_pods_may_be_restarted_only_where_a_driver_names_the_namespace(values: V
 
 
 @pytest.mark.parametrize("values", [ALL, {"watchNamespaces": ["kafka", "payments"]}], ids=str)
-def test_a_kafka_of_strimzi_may_be_read_only_where_a_driver_names_the_namespace(values: Values) -> None:
+def test_pods_of_strimzi_may_be_annotated_only_where_a_driver_names_the_namespace(values: Values) -> None:
     before = render(values)
-    added = [one for one in render({**values, "drivers": {"strimzi": ["payments"]}}) if one not in before]
+    of_strimzi: Values = {"drivers": {"strimzi": ["payments"]}, "podPatchPolicy": {"enabled": False}}
+    added = [one for one in render({**values, **of_strimzi}) if one not in before]
     role, binding = sorted(added, key=lambda one: len(one["kind"]))
-    assert rights(role["rules"]) == documented("Strimzi") == {("kafka.strimzi.io", "kafkas", "get")}
+    assert rights(role["rules"]) == documented("Strimzi") == set(strimzi.RIGHTS)
     assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == ("payments", "payments")
 
 

@@ -24,7 +24,8 @@ from tests.e2e.rig.kubernetes.schemas import Schemas
 
 OLDEST, NEWEST = "1.29.6", "1.37.2"
 PROMETHEUS_OPERATOR = "0.85.0"
-OVERRIDES: Mapping[str, Values] = {OLDEST: {"approvalPolicy": {"enabled": False}}, NEWEST: {}}
+_NO_POLICY: Values = {"enabled": False}
+OVERRIDES: Mapping[str, Values] = {OLDEST: {"approvalPolicy": _NO_POLICY, "podPatchPolicy": _NO_POLICY}, NEWEST: {}}
 """Values that leave out what a release lacks: the oldest has no ValidatingAdmissionPolicy, and the chart refuses it
 there (`test_approval.py`).
 """

@@ -29,6 +29,8 @@ NAME = "kubectl-kafkafeatures"
 PLATFORMS = {
     "linux/amd64": ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"),
     "linux/arm64": ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
+    "darwin/amd64": tuple(f"macosx_{system}_x86_64" for system in ("12_0", "11_0", "10_15", "10_13", "10_12", "10_9")),
+    "darwin/arm64": tuple(f"macosx_{system}_arm64" for system in ("12_0", "11_0")),
 }
 """Tags of wheels by platform, as krew names it."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")

@@ -140,6 +140,9 @@ SUITES = [
             "java": "a JDK or JRE, 17 or newer",
             "mvn": "Maven 3.8 or newer",
             "go": _GO,
+            **(
+                {"docker": "Docker, for KIND", "kind": "kind 0.30 or newer, for KIND"} if os.environ.get("KIND") else {}
+            ),
         },
     ),
     Suite(

@@ -23,18 +23,39 @@ _LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 _PAGE = re.compile(r"`(docs/[\w/-]+\.md)`")
 """How the README of the chart names a page: its packages have no docs, so that a link would lead nowhere there."""
 
+_IDENTIFIER = re.compile(r"(?<=<td><code>)[\w.\[\]-]{25,}(?=</code>)")
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files from outside."""
+    """Add the files from outside, and the style, which lies beside this file."""
     for source, page in OUTSIDE.items():
         text = (Path(config.docs_dir).parent / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_relinked(text, source)))
+    style = Path(config.docs_dir) / ".site" / "site.css"
+    files.append(File.generated(config, style.name, content=style.read_text(encoding="utf-8")))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links out of `docs` to these."""
     return markdown if page.file.src_uri in OUTSIDE.values() else _relinked(markdown, f"docs/{page.file.src_uri}")
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let identifiers in tables break behind their dots only, and name each cell by its column: on a narrow screen a
+    row becomes a card without the row of headings.
+    """
+    return _TABLE.sub(_named_cells, _IDENTIFIER.sub(lambda found: found[0].replace(".", ".<wbr>"), html))
+
+
+def _named_cells(table: re.Match[str]) -> str:
+    headings = [re.sub("<[^>]*>", "", heading) for heading in re.findall(r"<th[^>]*>(.*?)</th>", table[0], re.DOTALL)]
+    rows = table[0].split("<tr>")
+    for number, row in enumerate(rows):
+        names = iter(headings)
+        rows[number] = re.sub("<td", lambda _: f'<td data-column="{next(names, "")}"', row)  # noqa: B023 - used at once
+    return "<tr>".join(rows)
 
 
 def _relinked(text: str, source: str) -> str:

@@ -117,7 +117,10 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 
 
 def _text(description: str) -> str:
-    """The description with escapes, so that Markdown shows it unchanged."""
-    for mark in "*<_":
+    """The description with escapes, so that Markdown shows it unchanged. `<` is written as HTML has it: the site's
+    Markdown knows no escape for it, and a browser takes what follows for a tag.
+    """
+    description = description.replace("<", "&lt;")
+    for mark in "*_":
         description = description.replace(mark, f"\\{mark}")
     return description.replace("|", "\\|")

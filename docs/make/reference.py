@@ -22,7 +22,8 @@ from docs.make import (
 from docs.make.alerts import alerts
 from docs.make.runbook_alerts import OF_ALERTS
 from docs.make.runbook_texts import PAGES as RUNBOOKS
-from kafkafeatures.api.reasons import Reason
+from docs.make.runbooks import ACTED_ON
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.shell.commands import COMMANDS
 from kafkafeatures.cli.shell.exit_codes import Exit
 from tests import examples
@@ -44,13 +45,24 @@ _EXITS = {
 
 
 def reasons() -> str:
-    """The page of conditions and their reasons."""
-    rows = [
-        f"| `{reason.value}` | {', '.join(reason.conditions)} | {reason.meaning} | {reason.outcome or '-'} |"
-        for reason in Reason
-    ]
-    head = ["# Reasons", "", NOTE, "| Reason | Condition | Meaning | Outcome |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows, ""])
+    """The page of reasons: a table for each set of conditions, sorted by name; those that require action link to their
+    runbooks.
+    """
+    order = list(Condition)
+    sets = sorted({reason.conditions for reason in Reason}, key=lambda conditions: [*map(order.index, conditions)])
+    lines = ["# Reasons", "", NOTE]
+    for conditions in sets:
+        rows = sorted((reason for reason in Reason if reason.conditions == conditions), key=lambda reason: reason.value)
+        lines += [f"## {', '.join(conditions)}", "", "| Reason | Meaning | Outcome |", "|---|---|---|"]
+        lines += [f"| {_linked(reason)} | {reason.meaning} | {reason.outcome or '-'} |" for reason in rows]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _linked(reason: Reason) -> str:
+    """The name of a reason, as a link to its runbook if it has one."""
+    name = f"`{reason.value}`"
+    return f"[{name}](../runbooks/{reason.value}.md)" if reason in ACTED_ON else name
 
 
 def commands() -> str:

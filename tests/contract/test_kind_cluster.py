@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.e2e.kubernetes.on_node.conftest import OWN_NODE_ONLY
+from tests.e2e.rig.kubernetes import images
 from tests.e2e.rig.kubernetes import kind as module
 from tests.e2e.rig.kubernetes.audit import AuditLog
 from tests.e2e.rig.kubernetes.binaries import Failed
@@ -118,3 +120,24 @@ def test_the_audit_log_of_the_kind_cluster_of_the_tests_has_a_path_of_its_own(cl
     )
     assert [path for path in mounts if path not in in_the_file] == [str(tmp_path / "node" / "audit")]
     assert of_the_tests["name"] != of_the_file["name"]
+
+
+def test_tests_that_run_on_a_kind_cluster_ask_only_for_what_it_has() -> None:
+    """mypy holds a module to `AnyNode` once it does not name the rig's own node."""
+    folder = module.ROOT / "tests/e2e/kubernetes/on_node"
+    on_kind = {path for path in folder.glob("*.py") if path.name not in OWN_NODE_ONLY} - {folder / "conftest.py"}
+    assert len(on_kind) >= 2
+    assert [path.name for path in on_kind if "rig.kubernetes.node import" in path.read_text()] == []
+    assert all((folder / name).exists() for name in OWN_NODE_ONLY)
+
+
+def test_an_archive_of_an_image_is_there_whole_or_not_at_all(
+    clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = '#!/bin/sh\n[ "$1" = save ] || exit 0\necho half > "${3#--output=}"\nexit 1\n'
+    (tmp_path / "bin" / "docker").write_text(script)
+    monkeypatch.setattr(images, "KIND", "1")
+    archive = tmp_path / "image.tar"
+    with pytest.raises(Failed):
+        images.build_image("localhost/rig/half:1", tmp_path, archive=archive)
+    assert not archive.exists()

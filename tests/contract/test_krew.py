@@ -114,3 +114,12 @@ def test_the_page_names_the_files_that_the_build_writes() -> None:
     assert version is not None
     assert f"dist/kafka_features_operator-{version[1]}-py3-none-any.whl" in PAGE
     assert f"dist/krew/{build.NAME}-linux-amd64.tar.gz" in PAGE
+
+
+def test_every_platform_has_wheels_of_its_own_system_and_machine() -> None:
+    machines = {"amd64": ("x86_64",), "arm64": ("aarch64", "arm64")}
+    systems = {"linux": "manylinux", "darwin": "macosx"}
+    for platform, tags in build.PLATFORMS.items():
+        system, machine = platform.split("/")
+        assert all(tag.startswith(systems[system]) and tag.endswith(machines[machine]) for tag in tags), platform
+    assert {platform.split("/")[0] for platform in build.PLATFORMS} == set(systems)

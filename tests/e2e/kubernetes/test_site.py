@@ -60,3 +60,13 @@ def test_a_dead_link_fails_the_build_of_the_site(tmp_path: Path) -> None:
     done = build(tmp_path / "site", tmp_path)
     assert done.returncode != 0
     assert "gone.md" in done.stdout + done.stderr
+
+
+def test_the_site_shows_the_syntax_of_consents(site: Path) -> None:
+    assert "&lt;feature&gt;:&lt;from&gt;-&gt;&lt;to&gt;: downgrade" in (site / "reference/fields.html").read_text()
+
+
+def test_a_long_identifier_in_a_table_can_break_behind_its_dots(site: Path) -> None:
+    fields = (site / "reference/fields.html").read_text()
+    assert "<code>spec.<wbr>cluster.<wbr>controllerListener.<wbr>tls" in fields
+    assert '<td data-column="Meaning">' in fields

@@ -48,10 +48,10 @@ def test_texts_of_an_exported_page_or_picture_are_escaped(made: Callable[..., st
 def test_every_css_class_has_a_colour_with_enough_contrast_in_both_colour_schemes(made: Callable[..., str]) -> None:
     light, dark = made(OURS, "t").split("@media (prefers-color-scheme: dark)")
     used = {name for found in re.findall(r'class="([^"]+)"', dark) for name in found.split()} - {"bold"}
-    assert used == {"red", "dim"}
+    assert used == {"red", "dim", "cyan"}
     for scheme in (light, dark):
         (page,) = re.findall(r"(?:rect|body) \{ (?:fill|background): (#\w+)", scheme)
-        for name in (r"\.red", r"\.dim", "(?:text|pre)"):
+        for name in (r"\.red", r"\.dim", r"\.cyan", "(?:text|pre)"):
             (colour,) = re.findall(rf"^{name} \{{ (?:fill|color): (#\w+)", scheme, re.MULTILINE)
             assert contrast(page, colour) >= 4.5, (name, page, colour)
 

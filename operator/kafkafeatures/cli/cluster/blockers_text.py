@@ -31,16 +31,16 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
     for block in groups[:BLOCKS_SHOWN]:
         first = block[0]
         if is_about_ranges(first):
-            item(console, Text(f"{first.kind}: {_head(first)}", "red"))
+            item(console, Text.assemble((first.kind, "bold red"), f": {_head(first)}"))
             for text in range_lines(block):
-                hanging(console, Text(text, "red"), indent=6, first=Text("    "))
+                hanging(console, Text(text), indent=6, first=Text("    "))
         else:
             for text in messages(block):
-                item(console, Text(f"{first.kind}: {text}", "red"))
+                item(console, Text.assemble((first.kind, "bold red"), f": {text}"))
         for text in dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy):
             remedy(console, text, indent=4)
     if omitted := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in groups[BLOCKS_SHOWN:]]:
-        item(console, Text(f"and {len(omitted)} more: {'; '.join(omitted)}", "red"))
+        item(console, Text(f"and {len(omitted)} more: {'; '.join(omitted)}"))
 
 
 def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:

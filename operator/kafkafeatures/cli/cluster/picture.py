@@ -27,10 +27,10 @@ _CELL, _LINE, _EDGE = 8.4, 20, 16
 """Pixels: width of a column and height of a line in a font of 14 pixels, and the margin."""
 _FONT = "14px/20px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _LIGHT = {"text": "#1a1a1a", "page": "#fff", "line": "#ccc", "dim": "#555", "red": "#a11212", "yellow": "#7a4b00",
-          "green": "#0a5d24"}  # fmt: skip
+          "green": "#0a5d24", "cyan": "#0b5394"}  # fmt: skip
 _DARK = {"text": "#eee", "page": "#161616", "line": "#444", "dim": "#b5b5b5", "red": "#ff9c9c", "yellow": "#f2c573",
-         "green": "#7fd89a"}  # fmt: skip
-_COLOURS = {1: "red", 2: "green", 3: "yellow"}
+         "green": "#7fd89a", "cyan": "#8ec5ff"}  # fmt: skip
+_COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
 """Classes of the colours that are drawn, by their numbers in a terminal."""
 _WORDS = re.compile(r"\S+(?: \S+)*")
 

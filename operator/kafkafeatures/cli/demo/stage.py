@@ -20,7 +20,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 
 _COMMAND_SECONDS = 120.0
 """Time limit of a command."""
-_SOURCE_ROOT = Path(__file__).parents[2]
+_SOURCE_ROOT = Path(__file__).parents[3]
 """The folder that the commands import the package from, so that they are those of this installation."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

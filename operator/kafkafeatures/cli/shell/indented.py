@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 _COMMAND = re.compile(r"(kafkafeatures [a-z]+ -[^;]*)")  # with a flag: other mentions of a command stay in the text
+COMMAND_STYLE = "bold cyan"
+"""Style of a command to type: it stands out, and texts about it are plain."""
 _WORD = re.compile(r"\S+")
 _COLUMNS_AT_LEAST = 24
 """Columns that a paragraph has at least, however narrow the terminal is."""
@@ -78,4 +80,4 @@ def _command(console: Console, words: str, indent: int) -> None:
             lines.append(f"{flag_margin}--{flag}")
         else:
             lines[-1] += f" --{flag}"
-    console.print(Text("\n".join(lines)), soft_wrap=True)
+    console.print(Text("\n".join(lines), COMMAND_STYLE), soft_wrap=True)

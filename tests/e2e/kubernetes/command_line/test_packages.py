@@ -90,3 +90,4 @@ def test_krew_installs_the_plugin_of_kubectl(tmp_path: Path) -> None:
     assert made == "make krew"
     person.types(install.replace("amd64", MACHINE))  # the page shows one of the archives
     assert person.types(version).startswith("kafkafeatures 0.1.0\n")
+    assert "blocked" in person.types("kubectl kafkafeatures demo </dev/null").lower()

@@ -20,12 +20,11 @@ from tests.amounts import SOAK
 from tests.e2e.kafka.wire import count_level_records
 from tests.e2e.kubernetes.chart.rendering import CHART, previous_chart
 from tests.e2e.kubernetes.resources import ROOT, Resources, away
+from tests.e2e.rig.kubernetes.any_node import AnyNode
 from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.images import OPERATOR, PREFIX, operator_image
 from tests.e2e.rig.kubernetes.kafka import Kafka
-from tests.e2e.rig.kubernetes.kind import KindNode
-from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
 from tests.examples import BLOCK, COMMAND, on_kubernetes
@@ -52,7 +51,7 @@ def readme() -> tuple[list[str], list[str]]:
 class Person:
     """A person who types the README's commands into a shell, in a folder with the charts."""
 
-    def __init__(self, node: Node, folder: Path) -> None:
+    def __init__(self, node: AnyNode, folder: Path) -> None:
         self.folder = folder
         (folder / "charts").symlink_to(ROOT / "charts")
         path = f"{binary('kubectl').parent}:{binary('helm').parent}:{Path(sys.executable).parent}:/usr/bin:/bin"
@@ -69,13 +68,13 @@ class Person:
 
 
 @pytest.fixture(scope="module")
-def person(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Person:
+def person(node: AnyNode, tmp_path_factory: pytest.TempPathFactory) -> Person:
     build(["helm"])
     return Person(node, tmp_path_factory.mktemp("person"))
 
 
 @pytest.fixture(scope="module")
-def installed(node: Node, person: Person) -> Iterator[Node]:
+def installed(node: AnyNode, person: Person) -> Iterator[AnyNode]:
     node.load_image(operator_image())
     node.control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kafka"}})
     done = person.types(readme()[0][0])
@@ -85,7 +84,7 @@ def installed(node: Node, person: Person) -> Iterator[Node]:
 
 
 @pytest.fixture
-def kafka(installed: Node, kafka_on_node: Kafka) -> Kafka:
+def kafka(installed: AnyNode, kafka_on_node: Kafka) -> Kafka:
     assert installed is kafka_on_node.node
     return kafka_on_node
 
@@ -125,7 +124,7 @@ def pods(kafka: Kafka) -> dict[str, tuple[str, int]]:
     }
 
 
-def operator_pod(node: Node | KindNode) -> dict[str, Any]:
+def operator_pod(node: AnyNode) -> dict[str, Any]:
     """The pod of the operator that is not being deleted; empty while there is none."""
     pods_ = node.control_plane.get("pods", "-n", NS, "-l", "app.kubernetes.io/name=kafka-features-operator")["items"]
     staying = [pod for pod in pods_ if "deletionTimestamp" not in pod["metadata"]]
@@ -133,17 +132,17 @@ def operator_pod(node: Node | KindNode) -> dict[str, Any]:
     return staying[0] if staying else {}
 
 
-def operator_container(node: Node | KindNode) -> str:
+def operator_container(node: AnyNode) -> str:
     """The id of the operator's container, once its pod is Ready."""
     wait_until("the operator's pod is Ready", lambda: is_true("Ready", operator_pod(node)), step=0.5)
     return str(operator_pod(node)["status"]["containerStatuses"][0]["containerID"])
 
 
-def test_helm_test_succeeds(installed: Node) -> None:
+def test_helm_test_succeeds(installed: AnyNode) -> None:
     assert "Phase:          Succeeded" in installed.control_plane.helm("test", RELEASE, "-n", NS)
 
 
-def test_kubelet_restarts_an_operator_that_does_not_answer(installed: Node, request: pytest.FixtureRequest) -> None:
+def test_kubelet_restarts_an_operator_that_does_not_answer(installed: AnyNode, request: pytest.FixtureRequest) -> None:
     """A frozen process does not answer /healthz, like one whose event loop is blocked."""
     frozen = operator_container(installed)
     installed.kill_container(frozen, "SIGSTOP")
@@ -239,7 +238,7 @@ def test_the_operator_in_a_pod_connects_to_no_spelling_of_a_forbidden_address(
     assert ends[REFUSED] >= 35, ends  # most spellings; how many names are unknown depends on the resolver
 
 
-def test_the_image_runs_as_any_user(installed: Node) -> None:
+def test_the_image_runs_as_any_user(installed: AnyNode) -> None:
     """Some clusters give each namespace user ids of its own, and refuse a user that an image or a chart sets."""
     plane, name = installed.control_plane, "anybody"
     security = {"runAsUser": 1_000_680_000, "runAsGroup": 0, "readOnlyRootFilesystem": True}

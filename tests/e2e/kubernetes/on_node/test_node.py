@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.rig.kubernetes.any_node import AnyNode
 from tests.e2e.rig.kubernetes.binaries import run
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.images import PAUSE, PREFIX, PYTHON, base_image, build_image, kafka_name, pause_image
 from tests.e2e.rig.kubernetes.kafka import Kafka
 from tests.e2e.rig.kubernetes.kind import KIND
 from tests.e2e.rig.kubernetes.network import HOST, NAMESPACE
-from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.releases import MIDDLE
 
@@ -43,7 +44,7 @@ def pod(name: str, image: str, *command: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def test_the_kubernetes_node_runs_a_pod(node: Node) -> None:
+def test_the_kubernetes_node_runs_a_pod(node: AnyNode) -> None:
     plane = node.control_plane
     node.load_image(pause_image())
     plane.apply(pod("pause", PAUSE, "/pause"))
@@ -52,7 +53,7 @@ def test_the_kubernetes_node_runs_a_pod(node: Node) -> None:
     plane.kubectl("delete", "pod", "pause")
 
 
-def test_the_kubernetes_node_runs_an_image_that_was_built_by_the_test(node: Node, tmp_path: Path) -> None:
+def test_the_kubernetes_node_runs_an_image_that_was_built_by_the_test(node: AnyNode, tmp_path: Path) -> None:
     recipe = 'ARG BASE\nFROM $BASE\nARG WORD\nRUN python3 -m venv /venv && echo $WORD >/word\nCMD ["cat", "/word"]\n'
     (tmp_path / "Dockerfile").write_text(recipe)
     base_image(PYTHON)
@@ -91,7 +92,8 @@ def test_a_pod_reaches_services_by_name_and_kafka_by_address(kafka_on_node: Kafk
 
 if not KIND:  # in a cluster of kind, Docker decides which addresses pods reach
 
-    def test_a_pod_reaches_no_address_outside_of_the_machine(node: Node, connect: Connect) -> None:
+    def test_a_pod_reaches_no_address_outside_of_the_machine(node: AnyNode, connect: Connect) -> None:
+        assert isinstance(node.control_plane, ControlPlane)
         assert connect(f"{HOST}/{node.control_plane.port}") == "connected\n"
         with pytest.raises(Refused, match="unreachable"):
             connect("198.18.0.1/443")

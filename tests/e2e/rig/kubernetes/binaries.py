@@ -26,7 +26,7 @@ from tests.e2e.rig.releases import MissingTool
 CACHE = KAFKA_CACHE.parent / "kubernetes"
 
 KUBERNETES, ETCD, COREDNS, HELM, VERSITYGW = "1.34.4", "3.6.16", "1.15.0", "3.22.0", "1.8.0"
-KREW, KUBECONFORM, REGISTRY, COSIGN = "0.4.3", "0.8.0", "3.1.2", "2.6.5"
+KREW, KUBECONFORM, REGISTRY, COSIGN, KIND = "0.4.3", "0.8.0", "3.1.2", "2.6.5", "0.33.0"
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 NODE = ("kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
@@ -88,6 +88,39 @@ func main() {
 	}
 }
 """
+# Standard input: the patches of a cluster config. Standard output: what kubeadm then gets for a release of Kubernetes.
+_KIND_PATCH = """package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"sigs.k8s.io/kind/pkg/cluster/internal/kubeadm"
+	"sigs.k8s.io/kind/pkg/internal/patch"
+)
+
+func main() {
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		log.Fatal(err)
+	}
+	config, err := kubeadm.Config(kubeadm.ConfigData{
+		ClusterName: "rig", KubernetesVersion: os.Args[1], NodeName: "rig-control-plane", ControlPlane: true,
+		ControlPlaneEndpoint: "rig:6443", APIBindPort: 6443, APIServerAddress: "127.0.0.1", NodeProvider: "docker",
+		NodeAddress: "198.18.0.2", PodSubnet: "198.18.112.0/20", ServiceSubnet: "198.19.112.0/20", Token: "a.b",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	patched, err := patch.KubeYAML(config, []string{string(text)}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(patched)
+}
+"""
 
 
 class Failed(Exception):
@@ -113,6 +146,8 @@ class Program:
     main: str = ""
     go_mod: Callable[[str], str] | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    name: str = "rig/build"
+    """The module that `main` is in: Go lets only packages below the same path import one that is `internal`."""
 
     @property
     def flags(self) -> list[str]:
@@ -140,6 +175,7 @@ PROGRAMS: dict[str, Program] = {
         variables={"helm.sh/helm/v3/internal/version.version": f"v{HELM}"},
     ),
     "kubeconform": Program(KUBECONFORM, "github.com/yannh/kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform"),
+    "kind-patch": Program(KIND, "sigs.k8s.io/kind", main=_KIND_PATCH, name="sigs.k8s.io/kind/pkg/cluster/rig"),
     "krew": Program(KREW, "sigs.k8s.io/krew", "sigs.k8s.io/krew/cmd/krew"),
     "cosign": Program(COSIGN, "github.com/sigstore/cosign/v2", main=_COSIGN),
     "registry": Program(REGISTRY, "github.com/distribution/distribution/v3", main=_REGISTRY),
@@ -212,7 +248,7 @@ def _build(name: str, program: Program) -> None:
         if program.main:
             (here / "main.go").write_text(program.main)
         if program.go_mod is None:
-            go("mod", "init", "rig/build")
+            go("mod", "init", program.name)
         else:
             source = module(program.module, program.version)
             text = re.sub(r"(?m)^module .*", "module rig/build", (source / "go.mod").read_text())

@@ -8,6 +8,7 @@ image is named `localhost/rig/...`: no registry is meant. For kind Docker builds
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sys
 import tempfile
@@ -276,8 +277,11 @@ def _build(
     words = [f"--file={context / dockerfile}", *(f"--build-arg={key}={value}" for key, value in arguments.items())]
     if KIND:
         archive.parent.mkdir(parents=True, exist_ok=True)
-        run("docker", "build", *words, f"--tag={name}", context)
-        run("docker", "save", name, f"--output={archive}")
+        part = archive.with_suffix(".part")
+        # A Docker before 23 builds without BuildKit unless it is told, and cannot read `FROM --platform`.
+        run("docker", "build", *words, f"--tag={name}", context, env={**os.environ, "DOCKER_BUILDKIT": "1"})
+        run("docker", "save", name, f"--output={part}")
+        part.rename(archive)
         return archive
     before = _id(name)
     _buildah(

@@ -11,9 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from tests.e2e.rig.kubernetes.any_node import AnyNode
 from tests.e2e.rig.kubernetes.images import kafka_image, kafka_name
-from tests.e2e.rig.kubernetes.kind import KindNode
-from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import Tools, is_true
 from tests.e2e.rig.process import wait_until
 
@@ -35,7 +34,7 @@ exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties
 class Kafka:
     """What runs in one namespace of a node."""
 
-    node: Node | KindNode
+    node: AnyNode
     namespace: str
     controllers: int
     brokers: int
@@ -90,7 +89,7 @@ class Kafka:
 
 
 def apply_kafka(
-    node: Node | KindNode,
+    node: AnyNode,
     version: str,
     controllers: int = 1,
     brokers: int = 1,

@@ -25,7 +25,7 @@ from tests.e2e.rig.kubernetes.tools import Tools
 KIND = os.environ.get("KIND", "")
 ROOT = Path(__file__).parents[4]
 CONFIG = ROOT / "kind-config.yaml"
-_AUDIT_MOUNT = "hostPath: build/kind,"
+_AUDIT_MOUNT = "hostPath: .kind,"
 
 
 class KindNode:

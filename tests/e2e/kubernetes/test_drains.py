@@ -6,6 +6,7 @@ pod, and denies its eviction with code 500.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -46,6 +47,10 @@ def owned_by(owner: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: owner[key] for key in ("apiVersion", "kind")} | {key: metadata[key] for key in ("name", "uid")}]
 
 
+def is_served(plane: ControlPlane, path: str) -> bool:
+    return "items" in plane.read(path)
+
+
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """A pod of Strimzi that needs no restart. No node runs it."""
@@ -56,15 +61,15 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
         for group, plural in (("kafka.strimzi.io", "kafkas"), ("core.strimzi.io", "strimzipodsets"))
     )
     for path in (kafkas, sets):
-        wait_until(f"the API server serves {path}", lambda path=path: "items" in control_plane.read(path), 60, step=0.1)
+        wait_until(f"the API server serves {path}", partial(is_served, control_plane, path), 60, step=0.1)
     status = {"observedGeneration": 1}
     named = {"namespace": NS, "labels": LABELS}
     kafka = {"apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": {**named, "name": KAFKA}}
     control_plane.apply({**kafka, "spec": {}, "status": status})
     template = {"metadata": {"name": POD, "labels": LABELS, "annotations": ANNOTATIONS}}
-    pod_set = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "metadata": {**named, "name": POD_SET}}
     owners = owned_by(control_plane.read(f"{kafkas}/{KAFKA}"))
-    pod_set["metadata"] |= {"ownerReferences": owners}
+    of_set = {**named, "name": POD_SET, "ownerReferences": owners}
+    pod_set = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "metadata": of_set}
     control_plane.apply({**pod_set, "spec": {"pods": [template]}, "status": status})
     metadata = {**named, **template["metadata"], "ownerReferences": owned_by(control_plane.read(f"{sets}/{POD_SET}"))}
     containers = [{"name": "kafka", "image": "kafka:4.3.1"}]

@@ -74,7 +74,7 @@ def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Names
         yield namespace
 
 
-def settings(timeout: float = 10, **spec: str) -> ClusterSettings:
+def settings(timeout: float = 10, **spec: Any) -> ClusterSettings:
     """What `describe --strimzi orders` connects to."""
     with ExitStack() as ending:
         kube = Kube(kubeconfig(), ending)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -35,13 +36,13 @@ WANTED = DesiredState({"metadata.version": 30}, finalize_after=DAY, uid="1")
 LEVELS = {"metadata.version": 29}
 
 
-def controller(**fields: object) -> Node:
+def controller(**fields: Any) -> Node:
     """A controller whose port is closed for us, at the name of its pod."""
     node_ = node(3001, state=NodeState.UNREACHABLE, said=CLOSED, written=None)
     return replace(node_, host="controller-1.kafka.kafka.svc.cluster.local", port=9090, **fields)
 
 
-def running(**fields: object) -> Pod:
+def running(**fields: Any) -> Pod:
     """The pod of the controller, an hour old."""
     values = {"name": "controller-1", "release": "4.3", "started_at": NOW - timedelta(hours=1), **fields}
     return pod(1, **values)

@@ -60,13 +60,13 @@ from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.first_byte import withholding
-from kafkafeatures.kube.workloads import annotations, stateful_sets
+from kafkafeatures.kube.workloads import stateful_sets
+from kafkafeatures.kube.workloads.annotations import RIGHTS as RIGHTS
+from kafkafeatures.kube.workloads.annotations import Annotations
 from kafkafeatures.kube.workloads.answers import outcome_of
 
-RIGHTS = annotations.RIGHTS
 
-
-class Followed(annotations.Annotations):
+class Followed(Annotations):
     """Reads what the driver StatefulSet reads, and the requests on the pods."""
 
     annotation = "{ANNOTATION}"

@@ -14,7 +14,8 @@ import pytest
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kube.workloads.rights import KubernetesRight
-from kafkafeatures.kube.workloads.strimzi import RIGHTS
+from kafkafeatures.kube.workloads.strimzi import RIGHTS, templates
+from kafkafeatures.kube.workloads.templates import Template
 from tests.kafkafeatures.kube.test_evictions import right_of
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig
 from tests.kafkafeatures.reconcile.test_strimzi import (
@@ -107,6 +108,16 @@ class Strimzi(Rig):
     def request(self, pod: str) -> None:
         """What `kafkafeatures restart --pod` does."""
         self.annotation(pod, RESTART_POD_UID, self.workloads.uid(pod))
+
+    # --- as `ObjectReader` ---
+
+    def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
+        return self.api.server.read(f"/apis/{version}/namespaces/kafka/{plural[0]}/{name}")
+
+    def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:
+        assert selector == ",".join(f"{key}={value}" for key, value in OF_KAFKA.items())
+        pod_set = self.object_of(plural, version, "broker")
+        return [pod_set] if pod_set is not None else []
 
     # --- inside ---
 
@@ -317,6 +328,21 @@ async def test_strimzi_restarts_pods_one_after_the_other_so_no_document_may_ask_
     await strimzi.work(1)
     assert strimzi.reason[0] == "InvalidSpec"
     assert "spec.rollout.maxParallel: Strimzi restarts pods one after the other" in strimzi.reason[1]
+
+
+def test_wait_for_rolled_reads_the_revisions_that_strimzi_wants_once_it_has_reconciled_the_kafka() -> None:
+    strimzi = Strimzi()
+    (first,) = templates(strimzi, ("Kafka my-cluster",)).values()
+    assert first is not None
+    assert (bool(first.revision), first.replicas) == (True, 3)
+    strimzi.wants(**{**strimzi.revisions, "broker-2": "broker-2-second"})
+    (template,) = templates(strimzi, ("Kafka my-cluster",)).values()
+    assert template is not None
+    assert template.revision not in ("", first.revision)
+    strimzi.kafka_is(generation=2)
+    assert templates(strimzi, ("Kafka my-cluster",)) == {"broker": Template("", 3)}
+    strimzi.api.server.remove(KAFKA)
+    assert templates(strimzi, ("Kafka my-cluster",)) == {"my-cluster": None}
 
 
 async def test_without_a_driver_the_pods_of_strimzi_are_not_read() -> None:

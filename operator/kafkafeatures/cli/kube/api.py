@@ -44,7 +44,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 # (plural, API group) of a kind of objects; parameters with such a pair are called `noun`
 _EVENTS = ("events", "events.k8s.io")
 _OURS = (PLURAL, GROUP)
-_STATEFUL_SETS = ("statefulsets", "apps")
+STATEFUL_SETS = ("statefulsets", "apps")
 
 
 class Away(CommandFailed):
@@ -162,13 +162,13 @@ class Kube:
         namespace = None if everywhere else self.namespace
         return [KubeResource(raw) for raw in self._pages(_OURS, query, API_VERSION, PLURAL, namespace)]
 
-    def stateful_set(self, name: str) -> dict[str, Any] | None:
-        """Read a StatefulSet; None if it does not exist."""
-        return self._get(_STATEFUL_SETS, "apps/v1", self.namespace, name)
-
-    def object_of(self, plural: tuple[str, str], version: str, name: str) -> dict[str, Any] | None:
-        """One object of the namespace; None if it does not exist."""
-        return self._get(plural, version, self.namespace, name)
+    def object_of(self, plural: tuple[str, str], version: str, name: str, namespace: str = "") -> dict[str, Any] | None:
+        """One object, by default of the namespace; None if it does not exist."""
+        place = {"version": version, "namespace": namespace or self.namespace, "url": f"{plural[0]}/{name}"}
+        try:
+            return self._send("get", "get", plural, name, **place)
+        except NotFound:
+            return None
 
     def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[dict[str, Any]]:
         """The objects of the namespace that the label selector matches."""
@@ -181,17 +181,17 @@ class Kube:
             "spec": {"template": {"metadata": {"annotations": dict(annotations)}}},
         }
         self._send(
-            "patch", "patch", _STATEFUL_SETS, name, version="apps/v1", namespace=self.namespace,
+            "patch", "patch", STATEFUL_SETS, name, version="apps/v1", namespace=self.namespace,
             url=f"statefulsets/{name}", json=change, headers=MERGE,
         )  # fmt: skip
 
     def deployment(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a Deployment; None if it does not exist."""
-        return self._get(("deployments", "apps"), "apps/v1", namespace, name)
+        return self.object_of(("deployments", "apps"), "apps/v1", name, namespace)
 
     def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Read a pod; None if it does not exist."""
-        return self._get(("pods", ""), "v1", namespace, name)
+        return self.object_of(("pods", ""), "v1", name, namespace)
 
     def annotate_pod(self, name: str, annotations: Mapping[str, str]) -> None:
         """Set annotations of a pod of the namespace."""
@@ -223,13 +223,6 @@ class Kube:
         )
         status = answer.get("status") or {}
         return bool(status.get("allowed")) or (None if status.get("evaluationError") else False)
-
-    def _get(self, noun: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """Read an object; None if it does not exist."""
-        try:
-            return self._send("get", "get", noun, name, version=version, namespace=namespace, url=f"{noun[0]}/{name}")
-        except NotFound:
-            return None
 
     def annotate(self, name: str, annotations: Mapping[str, str | None], version: str = "") -> KubeResource:
         """Set annotations of our resource, or remove them with None. Raises Changed if `version` is outdated."""

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from kafkafeatures.api.names import RESTART, RESTART_POD_UID
 from kafkafeatures.api.records import Json
-from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.api import STATEFUL_SETS, Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import ROLES, KubeResource
 from kafkafeatures.cli.kube.wait_rolled import driver_of, templates_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -73,12 +73,13 @@ def _restart_one(kube: Kube, resource: KubeResource, driver: Driver, names: tupl
     if pod is None:
         raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.BLOCKED)
     owners = pod["metadata"].get("ownerReferences") or ()
-    owner = next((owner["name"] for owner in owners if owner["kind"] == driver.kind and owner["name"] in names), None)
-    if owner is None:
+    owner = next((owner for owner in owners if owner["kind"] == driver.kind and owner["name"] in names), None)
+    pod_set = _stateful_set(kube, resource, owner["name"]) if owner is not None and driver.restarts_outdated else None
+    if owner is None or (pod_set is not None and pod_set["metadata"]["uid"] != owner["uid"]):
         text = f"pod {kube.namespace}/{name} is in no {driver.kind} that {resource} names ({', '.join(names)})"
         raise CommandFailed(text, Exit.BLOCKED)
-    if driver.restarts_outdated:
-        _version(_stateful_set(kube, resource, owner), kube.namespace)  # raises unless its pods are restarted by us
+    if pod_set is not None:
+        _version(pod_set, kube.namespace)  # raises for another update strategy than OnDelete
     if pod["metadata"].get("deletionTimestamp"):
         raise CommandFailed(f"pod {kube.namespace}/{name} is being replaced already", Exit.BLOCKED)
     kube.annotate_pod(name, {RESTART_POD_UID: pod["metadata"]["uid"]})
@@ -141,7 +142,7 @@ def _annotate(kube: Kube, resource: KubeResource, name: str, requested_at: str) 
 
 def _stateful_set(kube: Kube, resource: KubeResource, name: str) -> Json:
     """Read a StatefulSet. Raises CommandFailed if it does not exist."""
-    stateful_set = kube.stateful_set(name)
+    stateful_set = kube.object_of(STATEFUL_SETS, "apps/v1", name)
     if stateful_set is None:
         raise CommandFailed(
             f"StatefulSet {kube.namespace}/{name}, which {resource} names, does not exist", Exit.BLOCKED

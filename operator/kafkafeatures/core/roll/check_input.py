@@ -69,10 +69,6 @@ class Restarting(Struct, frozen=True):
         """Tell whether its old pod still runs, so that the eviction may not have been sent."""
         return bool(self.step.pod) and self.state.phase is ReturnPhase.REQUESTED
 
-    def is_pending_in(self, observation: Observation) -> bool:
-        """Tell whether its request waits on the old pod for another operator, so that it need not be sent again."""
-        return self.may_be_unsent and self.step.is_pending_in(observation)
-
     @property
     def is_asked_of_a_person(self) -> bool:
         """Tell whether a person still has to restart it by hand."""

@@ -15,19 +15,21 @@ from kafkafeatures.core.roll.pods import PodObstacle, is_outdated, look_at
 
 def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> Iterator[PodObstacle]:
     """Pods of sets that the other operator rolls: outdated, asked to be restarted, missing, stopping, or not ready."""
+    see_log = f"if it stays so, see the log of {operator}"
     for owner in reading.stateful_sets:
         if owner.restarts_outdated:
             continue
         if not owner.observed or not owner.update_revision:
             text = f"{operator} has not processed the change of {owner.kind} {owner.name} yet"
-            yield PodObstacle(text, f"if it stays so, see the log of {operator}", reason=reason, subject=operator)
+            yield PodObstacle(text, f"wait; {see_log}", reason=reason, subject=operator)
         if len(owner.pods) < owner.replicas:
             count = f"{len(owner.pods)} of {owner.replicas}"
             text = f"{operator} has still to create pods of {owner.kind} {owner.name}: {count} exist"
-            yield PodObstacle(text, f"see the log of {operator}", reason=reason, subject=operator)
+            yield PodObstacle(text, f"wait; {see_log}", reason=reason, subject=operator)
         for pod in owner.pods:
             if detail := _detail(pod, owner, operator):
-                yield PodObstacle(detail, look_at(pod.name), pod=pod.name, reason=reason, subject=f"pod {pod.name}")
+                remedy = look_at(pod.name) if pod.terminating or not pod.ready else f"wait; {see_log}"
+                yield PodObstacle(detail, remedy, pod=pod.name, reason=reason, subject=f"pod {pod.name}")
 
 
 def followed_in(reading: WorkloadsReading) -> frozenset[str]:

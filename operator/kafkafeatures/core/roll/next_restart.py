@@ -122,7 +122,7 @@ def _send_again(inputs: RestartCheckInput, restart: Restarting) -> Next:
     if any(inputs.is_controller(other) for other in inputs.flying - {id_}):
         return waiting(inputs)  # a stuck controller was restarted meanwhile, so a voter is away
     refused = refusal_anew(inputs, restart)
-    if refused is None and restart.is_pending_in(inputs.observation):
+    if refused is None and restart.step.is_pending_in(inputs.observation):
         return asked(inputs, restart)
     return refused or Act(restart.step)
 

@@ -94,12 +94,14 @@ class RestartNode(AwayNode, frozen=True):
         return RestartInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Meaning of a rejected eviction, by its HTTP status `code`: 403 and 400 need action; any other means that a
-        PodDisruptionBudget does not allow it now (the API server answers 429).
+        """Meaning of a rejected request, by its HTTP status `code`: 403 and 400 need action; any other means that the
+        API server does not allow it now (429), such as an eviction because of a PodDisruptionBudget.
         """
         reason = _REJECTED.get(code)
         text = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         remedy = "let the PodDisruptionBudget allow one pod to be away, or bring back those that are"
+        if self.by:
+            remedy = "wait: the API server has too much to do"
         if reason is not None:
             remedy = "grant the operator the right, or change what refuses it: an admission webhook, a policy"
         return Rejection(reason or Reason.WAITING_FOR_BUDGET, text, remedy, needs_action=reason is not None)

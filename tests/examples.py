@@ -23,6 +23,8 @@ from typing import Any
 
 from kafkafeatures.cli.shell.exit_codes import Exit
 from tests.kafkasim.test_process import heard, simulator
+from tests.simulated.http import served, written_kubeconfig
+from tests.simulated.kubernetes import ApiServer
 from tests.started import PYTHONPATH
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,10 +154,28 @@ def as_simulated(page: str) -> str:
             continue
         with simulated(scene) as words:
             page = rewritten(page, scene, words)
+    if MARK.format("strimzi") in page:
+        with of_strimzi() as environment:
+            page = rewritten(page, "strimzi", {CLUSTER_ID: CLUSTER_ID}, **environment)
     return page
 
 
-SCENES = (*SIMULATED, "approval", "installed", "rolled")
+@contextmanager
+def of_strimzi() -> Iterator[dict[str, str]]:
+    """The environment of commands for a namespace with a `Kafka` that has a listener with TLS and simple
+    authorization.
+    """
+    api = ApiServer()
+    listener = {"name": "tls", "port": 9093, "type": "internal", "tls": True, "authentication": {"type": "tls"}}
+    kafka = {"version": "4.3.1", "listeners": [listener], "authorization": {"type": "simple"}}
+    metadata = {"namespace": "kafka", "name": "my-cluster", "uid": "uid"}
+    path = "/apis/kafka.strimzi.io/v1/namespaces/kafka/kafkas/my-cluster"
+    api.store(path, {"metadata": metadata, "spec": {"kafka": kafka}})
+    with served(api) as address, tempfile.TemporaryDirectory() as folder:
+        yield {"KUBECONFIG": str(written_kubeconfig(Path(folder), address))}
+
+
+SCENES = (*SIMULATED, "strimzi", "approval", "installed", "rolled")
 """The last three are on Kubernetes: the operator as a process with simulated Kafka; all of it, as README installs it;
 nine nodes that were rolled."""
 

@@ -103,7 +103,8 @@ OF_ROLLS: Mapping[Reason, Page] = {
 
         - Another operator (Confluent for Kubernetes, ...): set `spec.workload.driver: None`. That operator restarts
           the nodes, and this resource only changes levels. With `Manual` this resource asks for one restart at a time,
-          and you have the other operator carry it out.
+          and you have the other operator carry it out. Confluent supports a plain restart of a pod only with its
+          Observer container (`docs/how-to/with-confluent.md`).
         - Two KafkaFeatures resources: remove the StatefulSet from one of them.
         """
     ),

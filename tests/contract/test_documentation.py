@@ -39,8 +39,9 @@ def test_a_document_on_a_page_is_valid(where: str) -> None:
 
 
 def test_documents_are_found_on_the_pages_about_other_operators_and_charts() -> None:
+    """That with Strimzi shows what `init` prints (`kafkafeatures/cli/test_strimzi.py` reads it)."""
     pages = {where.partition(",")[0] for where in DOCUMENTS}
-    assert {f"docs/how-to/with-{name}.md" for name in ("strimzi", "confluent", "other-charts")} <= pages
+    assert {f"docs/how-to/with-{name}.md" for name in ("confluent", "other-charts")} <= pages
 
 
 def links(page: str) -> Iterator[str]:
@@ -71,6 +72,7 @@ def test_each_link_of_a_page_leads_to_a_file_and_to_a_heading_that_exist(page: s
 ABOUT_OTHERS = (
     *(page for page in PAGES if page.startswith("docs/how-to/with-")),
     "docs/how-to/argo-cd.md",
+    "docs/how-to/drain-a-node.md",
     "docs/how-to/flux.md",
     "docs/explanation/compared.md",
 )

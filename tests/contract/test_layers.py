@@ -54,7 +54,8 @@ ROOMS = {
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core client_files client_targets environment kube version kafka.base.settings kafka.base.errors "
-        "kafka.base.threads kafka.wire.addresses kafka.wire.krb5_conf kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
+        "kafka.base.threads kafka.wire.addresses kafka.wire.krb5_conf kafka.wire.pem kafka.wire.tls zookeeper.ensemble "
+        "prometheus.settings"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",
@@ -77,10 +78,11 @@ ROOMS = {
     ),
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile interrupts cli.shell cli.cluster cli.kube",
+    "cli.describe": "api core environment kafka.base.api_names cli.shell cli.log cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster",
     "cli.kube": (
-        "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "
-        "cli.pages"
+        "api core environment kafka kraftlog kube reconcile app logs settings version cli.shell cli.cluster "
+        "cli.document cli.pages"
     ),
     "cli.serve": "api core environment kafka kraftlog cli.shell cli.cluster cli.kube cli.pages",
     "cli.pipeline": "api core client_targets featurelog cli.shell cli.pages",

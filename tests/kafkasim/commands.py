@@ -24,7 +24,7 @@ from kafkafeatures.kafka.wire.codec import entity, every_api
 from tests.started import PYTHONPATH
 
 _LOADED = """
-cli.document.apply cli.cluster.describe cli.kube.api cli.cluster.matrix cli.document.plan cli.document.plan_text
+cli.document.apply cli.describe cli.kube.api cli.cluster.matrix cli.document.plan cli.document.plan_text
 cli.cluster.unregister kafka.cluster kafka.requests.unregister reconcile.act reconcile.file_store
 """.split()
 for _name in _LOADED:  # `main` imports them where it needs them: here once, and not in each process again

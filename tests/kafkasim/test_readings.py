@@ -16,18 +16,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import (
-    Known,
-    LastRegistration,
-    Node,
-    NodeState,
-    Observation,
-    PastLevels,
-    Returns,
-    SourceKind,
-    Unknown,
-)
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
+from kafkafeatures.core.facts.past import LastRegistration, PastLevels, Returns
 from kafkafeatures.core.facts.readings import (
     NO_CONNECTION,
     Failure,

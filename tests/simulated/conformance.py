@@ -98,7 +98,8 @@ def a_dry_run_says_what_would_be_kept_and_keeps_nothing(ask: Ask) -> None:
 def what_is_gone_is_404_and_its_name_may_live_again(ask: Ask) -> None:
     made = apply(ask)
     assert ask(Request("DELETE", ONE)).status == 200
-    assert ask(Request("GET", ONE)).status == 404
+    gone = ask(Request("GET", ONE))
+    assert (gone.status, gone.body["details"]["name"]) == (404, made["metadata"]["name"])
     assert write(ask, with_status(made, changeCount=1), f"{ONE}/status").status == 404
     again = apply(ask)
     assert again["metadata"]["uid"] != made["metadata"]["uid"]

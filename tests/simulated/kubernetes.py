@@ -14,6 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -334,4 +335,5 @@ class ApiServer(Store):
 
 
 def _missing(parts: re.Match[str]) -> Reply:
-    return refusal(404, f'{parts["plural"]} "{parts["name"]}" not found')
+    reply = refusal(404, f'{parts["plural"]} "{parts["name"]}" not found')
+    return replace(reply, body=reply.body | {"details": {"name": parts["name"]}})

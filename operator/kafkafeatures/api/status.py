@@ -88,6 +88,9 @@ class FeatureStatus(StatusRecord, frozen=True, kw_only=True):
     finalized: int | None = None
     desired: int | None = None
     state: str = ""
+    managed_by: str = ""
+    managed_level: int | None = None
+    managed_problem: str = ""
 
 
 class BlockerStatus(StatusRecord, frozen=True, kw_only=True):

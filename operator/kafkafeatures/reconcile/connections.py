@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.spec import ClusterSpec, Spec
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.ports import KafkaPort, ZooKeeperPort
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.base.threads import run_in_thread
@@ -30,7 +31,7 @@ from kafkafeatures.reconcile.credentials import (
     references,
     settings_of,
 )
-from kafkafeatures.reconcile.strimzi import StrimziClusters
+from kafkafeatures.reconcile.strimzi import StrimziClusters, with_remedies
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LONGEST_REQUEST = 30.0
@@ -66,13 +67,15 @@ OpenEnsembleOf = Callable[[Ensemble, OpenCluster], ZooKeeperPort]
 
 class Connected(NamedTuple):
     """Open connections of a resource. `zookeeper`: None where it is not needed. `is_new`: opened by this call.
-    `clients`: latest evidence about clients; None where the document asks for none.
+    `clients`: latest evidence about clients; None where the document asks for none. `managed`: levels that another
+    operator sets.
     """
 
     cluster: OpenCluster
     zookeeper: ZooKeeperPort | None
     is_new: bool
     clients: LatestEvidence | None = None
+    managed: tuple[ManagedLevel, ...] = ()
 
 
 class _OpenConnection(Struct, frozen=True):
@@ -112,18 +115,19 @@ class Connections:
         """
         cluster, wants_ensemble = spec.cluster, spec.wants_ensemble
         material: dict[Reference, Mapping[str, str] | None] = {}
-        source = ""
+        source, managed = "", tuple[ManagedLevel, ...]()
         if cluster.strimzi is not None:
             read_secret = partial(self._material, key.namespace)
-            cluster, known_material, source = await self._strimzi.located(key, cluster, cluster.strimzi, read_secret)
-            material.update(known_material)
+            located = await self._strimzi.located(key, cluster, cluster.strimzi, read_secret)
+            cluster, source, managed = located.cluster, located.name, located.managed
+            material.update(located.material)
         for reference in references(cluster, ensemble=wants_ensemble):
             if reference not in material:
                 material[reference] = await self._material(key.namespace, reference)
         entry = self._open.get(key)
         current = cluster, wants_ensemble, material
         if entry is not None and (entry.spec, entry.wants_ensemble, entry.material) == current:
-            return Connected(entry.cluster, entry.zookeeper, is_new=False, clients=self._evidence.of(key, spec))
+            return Connected(entry.cluster, entry.zookeeper, False, self._evidence.of(key, spec), managed)
         settings, ensemble = await self._settings(cluster, wants_ensemble, material, source)
         await self._close_cluster(key)
         opened_cluster = self._open_cluster(settings)
@@ -131,7 +135,7 @@ class Connections:
         if ensemble is not None and self._open_ensemble is not None:
             zookeeper = self._open_ensemble(ensemble, opened_cluster)
         self._open[key] = _OpenConnection(cluster, wants_ensemble, material, opened_cluster, zookeeper)
-        return Connected(opened_cluster, zookeeper, is_new=True, clients=self._evidence.of(key, spec))
+        return Connected(opened_cluster, zookeeper, True, self._evidence.of(key, spec), managed)
 
     def is_reading(self, key: ResourceKey) -> bool:
         """Tell whether evidence of a resource is being read, so that there is news soon."""
@@ -144,11 +148,12 @@ class Connections:
         fields the document does not have then; empty if the document itself has them. Raises CredentialsInvalid.
         """
         try:
-            return await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
+            settings, ensemble = await run_in_thread(partial(self._resolved, cluster, wants_ensemble, material))
         except CredentialsInvalid as error:
             if not source:
                 raise
             raise CredentialsInvalid(f"{source}: {str(error).removeprefix('spec.cluster.tls: ')}") from None
+        return with_remedies(settings) if source else settings, ensemble
 
     def _resolved(
         self, cluster: ClusterSpec, wants_ensemble: bool, material: Material

@@ -16,6 +16,7 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Via
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import Step
+from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluation import Evaluation
@@ -62,7 +63,8 @@ class ReconcileContext(Struct, frozen=True):
     nothing is written or sent. effects: called right before a step is sent. on_settled: called once no step of this
     resource can still be under way. clients: latest evidence about clients, without waiting; None where the document
     asks for none. hand_over: seconds for which another process may still send a step whose intent it wrote.
-    is_stopping: tells whether this process was asked to end, and so begins nothing new.
+    is_stopping: tells whether this process was asked to end, and so begins nothing new. managed: levels that another
+    operator sets.
     """
 
     store: ResourceStore
@@ -80,6 +82,7 @@ class ReconcileContext(Struct, frozen=True):
     clients: LatestEvidence | None = None
     hand_over: float = 0.0
     is_stopping: Callable[[], bool] = lambda: False
+    managed: tuple[ManagedLevel, ...] = ()
 
     @property
     def ports(self) -> Ports:

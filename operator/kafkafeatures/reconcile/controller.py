@@ -306,7 +306,7 @@ class Controller:
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
             workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, hand_over=HAND_OVER,
-            is_stopping=lambda: self._operators.handed_over,
+            is_stopping=lambda: self._operators.handed_over, managed=opened.managed,
         )  # fmt: skip
 
     def _before_act(self, _: Evaluation) -> None:

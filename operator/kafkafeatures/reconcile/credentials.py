@@ -23,6 +23,7 @@ from kafkafeatures.kafka.base.settings import (
     Kerberos,
     OAuthClient,
     OAuthToken,
+    Realms,
     Sasl,
     Security,
     parse_addresses,

@@ -8,10 +8,14 @@ from __future__ import annotations
 from functools import partial
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import Mode
 from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.engine.memory import lost_cluster
 from kafkafeatures.core.facts.client_standing import judged_brokers
+from kafkafeatures.core.facts.inferred import with_inferred_releases
+from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.levels.managed import explained, refused_change
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.look import look, look_again, pods
 from kafkafeatures.reconcile.ports import Resource
@@ -38,9 +42,30 @@ async def observe_cluster(
         observation = await look_again(context.ports, read_context)
     else:
         observation = await look(context.ports, read_context, partial(is_ours, resource))
-    if context.clients is None or not is_ours(resource, observation):
+    if not is_ours(resource, observation):
         return observation
-    return replace(observation, clients=context.clients(judged_brokers(observation)))
+    observation = with_inferred_releases(observation)
+    if context.clients is not None:
+        observation = replace(observation, clients=context.clients(judged_brokers(observation)))
+    if not context.managed:
+        return observation
+    return replace(
+        observation, managed=tuple([await _managed(context, resource, level, observation) for level in context.managed])
+    )
+
+
+async def _managed(
+    context: ReconcileContext, resource: Resource, managed: ManagedLevel, observation: Observation
+) -> ManagedLevel:
+    """A level that another operator sets; if it could not, with Kafka's reason, which a dry run of the change tells. In
+    mode Observe, and while the resource is suspended, none is made.
+    """
+    change = refused_change(managed, observation)
+    if change is None:
+        return managed
+    only_reads = resource.desired.mode is Mode.OBSERVE or resource.desired.suspend
+    verdict = None if only_reads else await context.kafka.validate((change,))
+    return explained(managed, change, observation, verdict)
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:

@@ -8,17 +8,20 @@ docs/how-to/with-strimzi.md, with its sources. The resources are read, and never
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from kafkafeatures.api.references import CertificatesRef, ClientSecretRef, LoginSecretRef, TlsSpec
 from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, SaslSpec, StrimziSpec
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka.base.settings import parse_addresses
-from kafkafeatures.kube.api import KubernetesApi, ResourceKey
+from kafkafeatures.core.facts.managed import ManagedLevel
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
+from kafkafeatures.kafka.wire.pem import SettingNames
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.errors import Gone, RequestRefused
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, certificates_in
+from kafkafeatures.reconcile.strimzi_levels import KafkaCondition, managed_level
 
 PATH = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
 CLUSTER_CA, TRUSTED = "cluster-ca.crt", "trusted.crt"
@@ -26,14 +29,39 @@ CLUSTER_CA, TRUSTED = "cluster-ca.crt", "trusted.crt"
 LONGEST_ADDRESS, LONGEST_TRUST = 2048, 262_144
 """Characters of addresses and of certificates that are used: a person or Strimzi writes far fewer."""
 _INTERNAL = ("internal", "cluster-ip")
-_TLS, _SCRAM = "tls", "scram-sha-512"
+TLS, SCRAM = "tls", "scram-sha-512"
 """Types of the authentication of a listener that a KafkaUser may have."""
+
+
+_CA = (
+    "the Kafka's own Secrets (-trustbundle, -cluster-ca-cert) have it, of a listener with a certificate of its own "
+    "status.listeners; if not yet, Strimzi has to reconcile; or name another listener in spec.cluster.strimzi.listener"
+)
+_BROKERS = SettingNames(
+    _CA,
+    "the certificate of the KafkaUser that spec.cluster.strimzi.user names",
+    "the controllers of Strimzi accept only certificates of the cluster CA: name one in "
+    "spec.cluster.strimzi.controllers.clientSecretRef, or leave the controllers unread",
+)
+_CONTROLLERS = SettingNames(_CA, "spec.cluster.strimzi.controllers.clientSecretRef")
+"""Names of settings, for remedies."""
+
+
+class StrimziApi(Protocol):
+    """Requests for what Strimzi writes. Errors are those of `kube/errors.py`."""
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """One object. Raises Gone where there is none."""
+
+    async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
+        """The certificates in a Secret that the object with this uid owns; None for another Secret, or none."""
+
 
 ReadSecret = Callable[[Reference], Awaitable[Mapping[str, str] | None]]
 """Reads a labelled Secret of the document's namespace; None if there is none. Raises CredentialsInvalid."""
 
 
-class _ListenerLogin(msgspec.Struct, frozen=True):
+class _OfType(msgspec.Struct, frozen=True):
     type: str
 
 
@@ -48,7 +76,7 @@ class Listener(msgspec.Struct, frozen=True):
     port: int
     type: str
     tls: bool = False
-    authentication: _ListenerLogin | None = None
+    authentication: _OfType | None = None
     configuration: _ListenerConfiguration | None = None
 
     @property
@@ -78,8 +106,11 @@ class _ShownListener(msgspec.Struct, frozen=True, rename="camel"):
     certificates: list[str] = []
 
 
-class _KafkaSettings(msgspec.Struct, frozen=True):
+class _KafkaSettings(msgspec.Struct, frozen=True, rename="camel"):
     listeners: list[Listener] = []
+    version: str | None = None
+    metadata_version: str | None = None
+    authorization: _OfType | None = None
 
 
 class _KafkaSpec(msgspec.Struct, frozen=True):
@@ -88,6 +119,7 @@ class _KafkaSpec(msgspec.Struct, frozen=True):
 
 class _KafkaStatus(msgspec.Struct, frozen=True):
     listeners: list[_ShownListener] | None = None
+    conditions: list[KafkaCondition] | None = None
 
 
 class _KafkaMetadata(msgspec.Struct, frozen=True):
@@ -102,6 +134,12 @@ class Kafka(msgspec.Struct, frozen=True):
     spec: _KafkaSpec
     status: _KafkaStatus | None = None
 
+    @property
+    def managed(self) -> ManagedLevel:
+        """The level that Strimzi sets."""
+        settings, conditions = self.spec.kafka, self.status.conditions if self.status is not None else None
+        return managed_level(self.metadata.name, settings.metadata_version, settings.version, conditions)
+
     def shown(self, listener: Listener) -> _ShownListener:
         """What the status says of a listener; empty for nothing."""
         of_all = (self.status.listeners if self.status is not None else None) or []
@@ -110,12 +148,14 @@ class Kafka(msgspec.Struct, frozen=True):
 
 class Located(NamedTuple):
     """A cluster that was found. cluster: addresses and security, as a document names them. material: content of the
-    references in it that was read already, or is not an object of Kubernetes. name: for messages.
+    references in it that was read already, or is not an object of Kubernetes. name: for messages. managed: levels that
+    Strimzi sets.
     """
 
     cluster: ClusterSpec
     material: Mapping[Reference, Mapping[str, str] | None]
     name: str
+    managed: tuple[ManagedLevel, ...]
 
 
 class _LastShown(NamedTuple):
@@ -132,7 +172,7 @@ class StrimziClusters:
     from the status of one that is paused.
     """
 
-    def __init__(self, api: KubernetesApi) -> None:
+    def __init__(self, api: StrimziApi) -> None:
         self._api = api
         self._last_shown: dict[ResourceKey, _LastShown] = {}
 
@@ -142,7 +182,7 @@ class StrimziClusters:
         """The cluster of a document. Raises CredentialsInvalid if a resource is missing, cannot be used, or may not be
         read; KubeError.
         """
-        kafka = await self._kafka(key.namespace, strimzi.name)
+        kafka = await self.kafka(key.namespace, strimzi.name)
         of_user = Reference("Secret", strimzi.user)
         user = await read_secret(of_user)
         if user is None:
@@ -150,7 +190,7 @@ class StrimziClusters:
                 f"the Secret of the KafkaUser {strimzi.user} does not exist, or does not have the label "
                 'kafkafeatures.dev/credentials: "true", which Strimzi copies from the KafkaUser'
             )
-        listener = listener_of(kafka, strimzi, _login_of(user, strimzi.user))
+        listener = listener_of(kafka, strimzi, login_of(user, strimzi.user))
         known = self._remembered(key, kafka, listener)
         trusted = await self._trusted(key.namespace, kafka, listener, known)
         address = known.address or _service_of(kafka, listener, key.namespace)
@@ -158,13 +198,15 @@ class StrimziClusters:
             cluster_of(cluster, strimzi, listener, address),
             {of_user: user, Reference("ConfigMap", _trust_of(strimzi)): {TRUSTED: trusted}},
             f"the listener {listener.name} of the Kafka {strimzi.name}",
+            (kafka.managed,),
         )
 
     def forget(self, key: ResourceKey) -> None:
         """Drop what is known for a resource that was deleted."""
         self._last_shown.pop(key, None)
 
-    async def _kafka(self, namespace: str, name: str) -> Kafka:
+    async def kafka(self, namespace: str, name: str) -> Kafka:
+        """The `Kafka` of this name. Raises CredentialsInvalid where it is missing or cannot be used; KubeError."""
         try:
             kafka = await self._api.get(PATH.format(namespace, name))
         except Gone:
@@ -236,7 +278,7 @@ def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Listener, a
     """The document's cluster with the address and the security of a listener in place of `strimzi`."""
     trust = CertificatesRef(name=_trust_of(strimzi), key=TRUSTED)
     with_certificate = ClientSecretRef(name=strimzi.user, cert_key="user.crt", key_key="user.key")
-    is_scram = listener.login == _SCRAM
+    is_scram = listener.login == SCRAM
     tls = TlsSpec(ca_config_map_ref=trust, client_secret_ref=None if is_scram else with_certificate)
     sasl = SaslSpec(mechanism="SCRAM-SHA-512", username=strimzi.user, secret_ref=LoginSecretRef(name=strimzi.user))
     controllers = None
@@ -253,6 +295,17 @@ def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Listener, a
     )
 
 
+def with_remedies(settings: ClusterSettings) -> ClusterSettings:
+    """The settings of a cluster that was found, whose remedies name what its owner can change."""
+    brokers = replace(settings.brokers, named=_BROKERS)
+    is_shared = settings.controllers == settings.brokers
+    return replace(
+        settings,
+        brokers=brokers,
+        controllers=brokers if is_shared else replace(settings.controllers, named=_CONTROLLERS),
+    )
+
+
 def listener_of(kafka: Kafka, strimzi: StrimziSpec, login: str) -> Listener:
     """The listener of a `Kafka` that the document names; else the first one with TLS and this type of authentication,
     internal ones before others. Raises CredentialsInvalid. Only a listener that is named may be without TLS, and only
@@ -261,7 +314,7 @@ def listener_of(kafka: Kafka, strimzi: StrimziSpec, login: str) -> Listener:
     listeners = kafka.spec.kafka.listeners
     named = [listener for listener in listeners if strimzi.listener in (None, listener.name)]
     fitting = [listener for listener in named if listener.login == login]
-    may_be_plain = strimzi.listener is not None and login == _SCRAM
+    may_be_plain = strimzi.listener is not None and login == SCRAM
     usable = [listener for listener in fitting if listener.tls or may_be_plain]
     if usable:
         return min(usable, key=lambda listener: not listener.is_internal)
@@ -291,12 +344,12 @@ def _service_of(kafka: Kafka, listener: Listener, namespace: str) -> str:
     return f"{service}.{namespace}.svc:{listener.port}"
 
 
-def _login_of(user: Mapping[str, str], name: str) -> str:
+def login_of(user: Mapping[str, str], name: str) -> str:
     """The type of authentication of a KafkaUser, by the keys of its Secret. Raises CredentialsInvalid."""
     if "user.crt" in user and "user.key" in user:
-        return _TLS
+        return TLS
     if "password" in user:
-        return _SCRAM
+        return SCRAM
     raise CredentialsInvalid(
         f"the Secret {name} has neither user.crt with user.key nor password; it must be that of a KafkaUser"
     )

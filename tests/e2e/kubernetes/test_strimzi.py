@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
 from kafkafeatures.api.names import APPROVE, RECONCILE
-from tests.e2e.kubernetes.resources import Resources, install
+from tests.e2e.kubernetes.resources import NS, Resources, install
 from tests.e2e.kubernetes.strimzi import NAME, Strimzi
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -59,6 +63,13 @@ def test_a_document_of_four_lines_raises_all_levels_but_those_that_strimzi_manag
     assert finalized["metadata.version"] == "4.1-IV1"  # as before: Strimzi manages it
     assert (finalized["share.version"], finalized["streams.version"]) == ("1", "1")
 
+    # From a shell, with the rights of the kubeconfig.
+    described = command(strimzi, "describe", "-o", "json")
+    assert described["clusterId"] == resources.status(NAME)["clusterId"]
+    assert {feature["name"]: feature.get("finalized") for feature in described["features"]}["share.version"] == 1
+    printed = command(strimzi, "init")["spec"]
+    assert (printed["mode"], printed["cluster"]["strimzi"]["name"]) == ("Observe", NAME)
+
     # While Strimzi replaces the certificate authority, or is paused, the connection stays.
     strimzi.trust(strimzi.cluster.certificates.other_ca + strimzi.cluster.certificates.ca)
     strimzi.show(None)
@@ -66,13 +77,28 @@ def test_a_document_of_four_lines_raises_all_levels_but_those_that_strimzi_manag
     assert reachable(resources)[0] in CONNECTED
     strimzi.trust(strimzi.cluster.certificates.other_ca)
     reconcile(resources)
-    assert reachable(resources)[0] == "TlsFailed"
+    reason, message = reachable(resources)
+    assert reason == "TlsFailed"
+    assert "spec.cluster.strimzi.listener" in message
+    assert "spec.cluster.tls" not in message  # which a document with `strimzi` may not have
     strimzi.trust(strimzi.cluster.certificates.ca)
     wait_until("the cluster is reached", lambda: reachable(resources)[0] in CONNECTED, 60, step=0.3)
 
     strimzi.remove()
     reconcile(resources)
     assert reachable(resources)[0] == "CredentialsInvalid"
+
+
+def command(strimzi: Strimzi, name: str, *words: str) -> dict[str, Any]:
+    """The document that a command prints for the cluster."""
+    flags = ("--strimzi", NAME, "--strimzi-user", strimzi.user, "-n", NS, "--kubeconfig", strimzi.plane.kubeconfig)
+    ended = subprocess.run(
+        [sys.executable, "-m", "kafkafeatures", name, *map(str, flags), *words],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    document: dict[str, Any] = yaml.safe_load(ended.stdout)
+    return document
 
 
 @pytest.mark.parametrize("name", ["metadata.version", "kraft.version"])

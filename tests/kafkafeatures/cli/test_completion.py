@@ -6,10 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -17,8 +14,8 @@ from kafkafeatures.cli.kube.offers import offer
 from kafkafeatures.cli.shell.commands import COMMANDS
 from kafkafeatures.cli.shell.completion import SHELLS
 from tests.simulated.conformance import SPEC
+from tests.simulated.http import served
 from tests.simulated.kubernetes import ApiServer
-from tests.simulated.requests import Request
 from tests.started import PYTHONPATH
 
 
@@ -28,23 +25,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     api = ApiServer()
     api.create("kafka", "orders", SPEC)
     api.create("streaming", "clicks", SPEC)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = urlsplit(self.path)
-            reply = api.answer(Request("GET", found.path, dict(parse_qsl(found.query))))
-            self.send_response(reply.status)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps(reply.body).encode())
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
     folder = tmp_path_factory.mktemp("home")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        addresses = {"here": f"http://127.0.0.1:{server.server_port}", "gone": "http://127.0.0.1:1"}
+    with served(api) as address:
+        addresses = {"here": address, "gone": "http://127.0.0.1:1"}
         config = {
             "current-context": "here",
             "clusters": [{"name": name, "cluster": {"server": one}} for name, one in addresses.items()],
@@ -55,7 +38,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kafkafeatures "$@"\n')
         program.chmod(0o755)
         yield folder
-        server.shutdown()
 
 
 LIVE = [

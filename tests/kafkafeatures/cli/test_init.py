@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkafeatures.cli.cluster import init
+from kafkafeatures.cli.document import init
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.facts.observation import Observation
 from tests.kafkafeatures.worlds import answer, node, observation

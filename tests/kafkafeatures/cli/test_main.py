@@ -106,7 +106,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("check", "--rights", "--mode", "all"), 64, "invalid choice: 'all'"),
         (("check", "--rights", "--bootstrap-server", "127.0.0.1:1"), 5, "127.0.0.1:1: connection refused"),
         (("-n", "kafka", "status"), 64, "kafkafeatures status: the following arguments are required: NAME"),
-        (("-n", "kafka"), 64, "kafkafeatures: unknown flag -n (check, plan, list take it); see"),
+        (("-n", "kafka"), 64, "kafkafeatures: unknown flag -n (describe, check, plan take it); see"),
         (("kafka",), 64, "unknown command 'kafka'"),
         (("--as-group", "a", "status", "orders"), 64, "--as-group requires --as USER"),
         (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 64, "kubeconfig /nowhere does not exist; set"),

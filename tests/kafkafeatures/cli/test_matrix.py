@@ -7,9 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.matrix import draw, draw_apis
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import InferredRelease
 from kafkafeatures.core.report.cluster_document import cluster_document
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, Ranges, answer, node, observation
 
@@ -200,6 +203,14 @@ def test_wrapped_lines_of_the_matrix_stay_indented(width: int) -> None:
     assert [one for one in lines if one and not one.startswith((" ", *starts, *rows))] == []
     command = "\n".join(lines).partition("kafkafeatures unregister")[2].partition("otherwise")[0]
     assert command.replace(" \\\n", " ").split() == ["--broker", "4", "--bootstrap-server", "h:1"]
+
+
+def test_the_release_of_a_controller_that_is_inferred_from_its_pod_is_marked_as_such() -> None:
+    silent = node(3002, state=NodeState.UNREACHABLE, said=SILENT, written=None)
+    ranges = {"metadata.version": VersionRange(7, 30)}
+    silent = replace(silent, inferred=InferredRelease("4.3", ranges, "controller-2", "1"))
+    text = " ".join(line.strip() for line in drawn(observation(node(3001), silent, node(1))))
+    assert "; Kafka 4.3, inferred from pod controller-2: metadata.version 7-30 (up to 4.3-IV0)" in text
 
 
 def test_the_headline_names_the_reachable_and_the_blocked_level() -> None:

@@ -170,6 +170,20 @@ def test_each_feature_has_its_own_lines_in_a_narrow_terminal() -> None:
     assert "FEATURE" not in "".join(lines)
 
 
+@pytest.mark.parametrize("width", [70, 100])
+def test_a_level_that_another_operator_sets_is_shown_with_its_failure(width: int) -> None:
+    status = statuses.in_sync()
+    managed = {
+        "managedBy": "Strimzi (Kafka orders)",
+        "managedLevel": 29,
+        "managedProblem": "broker 3 is too old",
+    }
+    status["features"][0] |= managed
+    lines = shown(resource(status), width)
+    at = lines.index("metadata.version is set by Strimzi (Kafka orders), to 29 (4.2-IV1)")
+    assert lines[at + 1] == "  broker 3 is too old"
+
+
 def test_a_status_of_an_older_generation_is_shown_as_such() -> None:
     lines = shown(resource(statuses.in_sync(1), generation=2))
     assert "Generation 2 is not reconciled yet; the status is of generation 1." in lines

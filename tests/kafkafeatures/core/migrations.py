@@ -23,15 +23,8 @@ from kafkafeatures.core.engine.memory import NO_MEMORY, Memory, memory_of
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageState
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.facts.observation import (
-    Known,
-    LastRegistration,
-    MetadataMode,
-    Node,
-    Observation,
-    SourceKind,
-    Unknown,
-)
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.past import LastRegistration
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.settings import Setting, SettingSource

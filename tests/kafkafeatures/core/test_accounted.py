@@ -20,7 +20,8 @@ from kafkafeatures.api.status import (
     Via,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import Observation, PastLevels, Source, SourceKind
+from kafkafeatures.core.facts.observation import Observation, Source, SourceKind
+from kafkafeatures.core.facts.past import PastLevels
 from kafkafeatures.core.facts.readings import Moves
 from kafkafeatures.core.levels.accounted import (
     MAX_OWN,

@@ -16,8 +16,9 @@ from kafkafeatures.api.status import EMPTY, MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Decision, Held, Wait
 from kafkafeatures.core.engine.desired_state import Migration
-from kafkafeatures.core.facts.observation import LastRegistration, Observation
+from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.past import LastRegistration
 from kafkafeatures.core.facts.readings import LogReading
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.migrations import (

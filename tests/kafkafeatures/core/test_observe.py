@@ -7,16 +7,9 @@ from datetime import timedelta
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import (
-    Known,
-    MetadataMode,
-    NodeState,
-    Observation,
-    Returns,
-    SourceKind,
-    Unknown,
-)
+from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.past import Returns
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     BrokerList,

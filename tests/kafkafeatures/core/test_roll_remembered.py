@@ -16,7 +16,8 @@ from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.engine.memory import NO_MEMORY
 from kafkafeatures.core.engine.stage import StageMemory
-from kafkafeatures.core.facts.observation import Observation, Returns, Unknown
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.past import Returns
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Mark
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.roll.disks import disks_of

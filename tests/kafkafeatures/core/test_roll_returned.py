@@ -14,7 +14,8 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.facts.observation import NodeState, Observation, Returns
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.past import Returns
 from tests.kafkafeatures.core.fleets import NEW
 from tests.kafkafeatures.core.rolls import (
     BROKERS,

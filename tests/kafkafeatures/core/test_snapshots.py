@@ -20,7 +20,8 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.facts.observation import NodeState, Observation, PastLevels
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.past import PastLevels
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL, Setting, SettingSource
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.report import rollout_status

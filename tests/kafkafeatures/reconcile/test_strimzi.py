@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings
+from kafkafeatures.kafka.base.requester import Requester
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.rig import Rig
+from tests.kafkafeatures.worlds import asked, probe
 from tests.simulated.orders import KEY, Orders
 from tests.simulated.requests import Fault, Request
 
@@ -24,6 +27,7 @@ TLS, SCRAM = {"type": "tls"}, {"type": "scram-sha-512"}
 CERTIFICATES, OTHER = Certificates(), Certificates()
 CERTIFICATE, PRIVATE_KEY = CERTIFICATES.client("kafka-features")
 OWN_CERTIFICATE = {"brokerCertChainAndKey": {"secretName": "own", "certificate": "tls.crt", "key": "tls.key"}}
+ADDRESS = {"tls": "tls.example:9094"}
 UID, BUNDLE, AUTHORITIES = "uid-of-kafka", "my-cluster-trustbundle", "my-cluster-cluster-ca-cert"
 
 
@@ -44,15 +48,19 @@ class Scene(Rig):
         self.secret("kafka-features", user, labels=LABELS)
         self.secret(BUNDLE, {"cluster-ca.crt": CERTIFICATES.ca, "clients-ca.crt": OTHER.ca}, owner=UID)
 
-    def shows(self, addresses: Mapping[str, str]) -> None:
-        """The `Kafka`, with the addresses of these listeners in its status."""
+    def shows(self, addresses: Mapping[str, str], failure: str = "", **kafka: str) -> None:
+        """The `Kafka`, with the addresses of these listeners in its status, and with more fields of `spec.kafka`.
+        `failure`: message of the failure to set metadata.version; empty for none.
+        """
         shown = [
             {"name": name, "bootstrapServers": address, "certificates": [OTHER.other_ca]}
             for name, address in addresses.items()
         ]
         metadata = {"namespace": NAMESPACE, "name": "my-cluster", "uid": UID}
-        spec = {"kafka": {"listeners": [*self.listeners]}}
-        self.api.server.store(KAFKA, {"metadata": metadata, "spec": spec, "status": {"listeners": shown}})
+        spec = {"kafka": {"listeners": [*self.listeners], **kafka}}
+        failed = {"type": "Warning", "status": "True", "reason": "MetadataUpdateFailed", "message": failure}
+        status = {"listeners": shown, "conditions": [{"type": "Ready", "status": "True"}, *[failed] * bool(failure)]}
+        self.api.server.store(KAFKA, {"metadata": metadata, "spec": spec, "status": status})
 
     def secret(
         self, name: str, texts: Mapping[str, str], *, labels: Mapping[str, str] | None = None, owner: str = ""
@@ -69,6 +77,12 @@ class Scene(Rig):
         """What the operator connects to now."""
         await self.work()
         return self.opened[-1]
+
+    async def metadata_version(self, mode: str = "Apply") -> dict[str, Any]:
+        """What the status says of metadata.version after a reconciliation."""
+        self.api.edit(mode=mode)
+        await self.work()
+        return next(feature for feature in self.api.status["features"] if feature["name"] == "metadata.version")
 
     async def refusal(self) -> str:
         """The message of a cluster that cannot be connected to."""
@@ -200,6 +214,27 @@ async def test_only_a_listener_that_is_named_may_be_without_tls_and_only_for_scr
     plain = listener("plain", 9092, tls=False, authentication=SCRAM)
     assert (await Scene(plain, password="secret", listener="plain").settings()).brokers.tls is None
     assert "no listener with TLS" in await Scene(plain, password="secret").refusal()
+
+
+async def test_remedies_name_what_the_owner_of_a_kafka_can_change() -> None:
+    settings = await Scene().settings()
+    for text in (*settings.brokers.named, *settings.controllers.named):
+        assert "spec.cluster.tls" not in text
+        assert "controllerListener" not in text
+    refused = Failure(FailureKind.TLS, "h:9090", "the node does not trust the CA of our client certificate")
+    readings = Readings(probe(asked(1), asked(3001, refused)), refused)
+    log = Requester(settings).of_readings(readings).log
+    assert isinstance(log, Failure)
+    assert "spec.cluster.strimzi.controllers.clientSecretRef" in log.remedy
+
+
+async def test_a_certificate_that_the_controllers_refuse_is_named_by_its_own_field() -> None:
+    scene = Scene(controllers={"clientSecretRef": {"name": "controllers"}})
+    certificate, key = OTHER.client("controllers")
+    scene.secret("controllers", {"tls.crt": certificate, "tls.key": key}, labels=LABELS)
+    settings = await scene.settings()
+    assert settings.controllers.named.client == "spec.cluster.strimzi.controllers.clientSecretRef"
+    assert settings.brokers.named.client == "the certificate of the KafkaUser that spec.cluster.strimzi.user names"
 
 
 def without_kafka(scene: Scene) -> None:

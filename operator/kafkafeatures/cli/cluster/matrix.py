@@ -236,7 +236,12 @@ def apart(observation: Observation, flags: str, blocking: set[NodeKey]) -> Itera
 
 
 def _registration(node: Node) -> str:
-    """Text with the release and range in the registration of a node that does not answer; empty for other nodes."""
+    """Text with the release and range in the registration of a node that does not answer, or those that its pod
+    suggests; empty for other nodes.
+    """
+    if node.inferred is not None:
+        ranges = node.inferred.ranges
+        return f"; {node.inferred}: metadata.version {format_range(METADATA_VERSION, ranges[METADATA_VERSION])}"
     release, versions = inferred_release(node), node.known_range_of(METADATA_VERSION)
     if isinstance(node.answer, Known) or not node.registered or versions is None:
         return ""

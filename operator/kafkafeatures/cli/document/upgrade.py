@@ -22,9 +22,9 @@ from kafkafeatures.cli.cluster.connect import (
     settings_from_flags,
 )
 from kafkafeatures.cli.cluster.document_reader import STDIN
-from kafkafeatures.cli.cluster.init import DEFAULT_NAME, add_name_flag, document_of
 from kafkafeatures.cli.document.apply import add_apply_flags, apply_all
 from kafkafeatures.cli.document.documents import STATE, Document, add_approve_flag, flags_given
+from kafkafeatures.cli.document.init import DEFAULT_NAME, add_name_flag, document_of
 from kafkafeatures.cli.document.permission import at_terminal
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell

@@ -63,7 +63,7 @@ class Changed(CommandFailed):
     """409: the object was changed after it was read."""
 
 
-def add_kube_flags(parser: argparse.ArgumentParser) -> None:
+def add_kube_flags(parser: argparse._ActionsContainer) -> None:
     """Add the flags for the API server, the namespace and the user, with the names of kubectl's."""
     parser.add_argument(
         "-n",

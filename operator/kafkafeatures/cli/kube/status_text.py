@@ -157,7 +157,21 @@ def draw_features(console: Console, resource: KubeResource) -> None:
         table.add_row(feature.name, *levels, range_of(feature, "?"), _state(feature))
     if natural_width(console, table) <= console.width:
         console.print(table)
-        return
+    else:
+        _draw_feature_lines(console, features)
+    for feature in filter(lambda feature: feature.managed_by, features):
+        _draw_manager(console, feature)
+
+
+def _draw_manager(console: Console, feature: FeatureStatus) -> None:
+    """Print which other operator sets the level of a feature, to what, and why it could not."""
+    target = level_of(feature, feature.managed_level, "a level that is not known")
+    line(console, Text(f"{feature.name} is set by {feature.managed_by}, to {target}"))
+    if feature.managed_problem:
+        item(console, Text(feature.managed_problem, "yellow"))
+
+
+def _draw_feature_lines(console: Console, features: tuple[FeatureStatus, ...]) -> None:
     for feature in features:
         line(console, Text.assemble((feature.name, "bold"), "  ", _state(feature)))
         changes = feature.desired is not None and feature.desired != feature.finalized

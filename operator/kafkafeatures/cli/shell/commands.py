@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
-    "describe": ("kafkafeatures.cli.cluster.describe", "show every feature on every node of a cluster"),
+    "describe": ("kafkafeatures.cli.describe", "show every feature on every node of a cluster"),
     "check": (
         "kafkafeatures.cli.document.check",
         "check that every node is healthy, and ready for a release; for scripts",
@@ -19,7 +19,7 @@ COMMANDS = {
     "plan": ("kafkafeatures.cli.document.plan", "show what apply would do, and its blockers; changes nothing"),
     "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
     "upgrade": ("kafkafeatures.cli.document.upgrade", "raise a cluster to the levels of a release, without a document"),
-    "init": ("kafkafeatures.cli.cluster.init", "print a document that matches a cluster, to adopt it"),
+    "init": ("kafkafeatures.cli.document.init", "print a document that matches a cluster, to adopt it"),
     "unregister": ("kafkafeatures.cli.cluster.unregister", "unregister a broker or a controller that no longer exists"),
     "migration": (
         "kafkafeatures.cli.migration.command",

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import Struct, field
 
 from kafkafeatures.core.facts.levels import VersionRange, common
+from kafkafeatures.core.facts.managed import ManagedLevel
+from kafkafeatures.core.facts.past import LastRegistration, PastLevels, Returns
 from kafkafeatures.core.facts.readings import (
     CLIENTS_NOT_READ,
     NOT_ASKED,
     Failure,
     FailureKind,
-    Mark,
-    Moves,
     NodeAnswer,
     PartitionsReading,
     QuorumAnswer,
@@ -31,7 +31,7 @@ from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.clients.reading import ClientsReading
-    from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.workloads import InferredRelease, WorkloadsReading
     from kafkafeatures.core.facts.znodes import StoreComparison, ZooKeeperReading
 
 T = TypeVar("T")
@@ -122,6 +122,7 @@ class Node(Struct, frozen=True):
     settings: Mapping[str, Setting] = field(default_factory=dict)  # by name, those that a stage requires
     log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known
     metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known
+    inferred: InferredRelease | None = None  # by its pod, of a controller that does not answer; no proof of any level
 
     @property
     def key(self) -> NodeKey:
@@ -248,45 +249,11 @@ class Source(Struct, frozen=True):
     files: str = ""
 
 
-class PastLevels(Struct, frozen=True):
-    """History of levels from the metadata log; times are those of its records. given_up_at: when a level above 0 was
-    last changed to another one, by feature and level. since: time from which on the history is complete; None: since
-    the cluster began. at: time of the last record. moves: changes of levels by feature, from `since_offset` on.
-    """
-
-    given_up_at: Mapping[tuple[str, int], datetime]
-    since: datetime | None
-    at: datetime
-    since_offset: int = 0
-    moves: Mapping[str, Moves] = field(default_factory=dict)
-
-
-class LastRegistration(Struct, frozen=True):
-    """The last registration of any broker, if all brokers are registered in KRaft mode: since then no broker has
-    returned to ZooKeeper mode. offset: offset of its record. at: its latest possible time. read_at: time at which the
-    log was read. Times are by the clock that stamps the log.
-    """
-
-    offset: int
-    at: datetime
-    read_at: datetime
-
-
-class Returns(Struct, frozen=True):
-    """Last return of each registered node: its registration or unfencing. times: latest possible time of the return, by
-    id; it may change a little from reading to reading. marks: identity of the return, by id, equal in all readings of
-    this process. read_at: time at which the log was read. Times are by the clock that stamps the log.
-    """
-
-    times: Mapping[int, datetime]
-    read_at: datetime
-    marks: Mapping[int, Mark] = field(default_factory=dict)
-
-
 class Observation(Struct, frozen=True):
     """All facts of one reading of a cluster. A field with `NOT_ASKED` was not needed by any stage. gaps: failures of
     what could not be read. named_controllers: ids that each broker names as the controller, by the broker's id.
     former_controllers: by address, the failure that shows that no controller answers there; None: one still answers.
+    managed: levels that another operator sets.
     """
 
     at: datetime
@@ -312,6 +279,7 @@ class Observation(Struct, frozen=True):
     returns: Returns | None = None  # None: no metadata log was read
     named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)
     former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)
+    managed: tuple[ManagedLevel, ...] = ()
 
     def level_of(self, feature: str) -> int | None:
         """The finalized level, 0 for none; None where the levels could not be read."""

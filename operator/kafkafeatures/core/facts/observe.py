@@ -19,18 +19,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.early_rights import is_before_the_copy, with_early_remedy
 from kafkafeatures.core.facts.identity import log_of_another_quorum, with_own_answers
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
-from kafkafeatures.core.facts.observation import (
-    Known,
-    LastRegistration,
-    MetadataMode,
-    Node,
-    Observation,
-    PastLevels,
-    Returns,
-    Source,
-    SourceKind,
-    Unknown,
-)
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Observation, Source, SourceKind, Unknown
+from kafkafeatures.core.facts.past import LastRegistration, PastLevels, Returns
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     BrokerList,

@@ -11,6 +11,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.words import counted
 
 MOST_REQUESTS = 8
@@ -39,6 +40,7 @@ class Pod(Struct, frozen=True):
     restart_pending: it carries the request on which another operator restarts it, such as an annotation.
     stops_by: time by which it should have stopped; None where it was not told to stop.
     kubernetes_node: name of its Kubernetes node; empty where it is not scheduled yet.
+    release: Kafka release that it names, such as "4.3"; empty where it names none, or an unknown one.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Pod(Struct, frozen=True):
     restart_pending: bool = False
     stops_by: datetime | None = None
     kubernetes_node: str = ""
+    release: str = ""
 
     def stays_at(self, revision: str) -> bool:
         """Tell whether the pod is of this revision, and no restart of it is requested."""
@@ -71,6 +74,20 @@ class Pod(Struct, frozen=True):
     def restarts_text(self) -> str:
         """Number of restarts of its container, for the end of a sentence: ", restarted 2 times"; empty for none."""
         return f", restarted {counted(self.restarts, 'time')}" if self.restarts else ""
+
+
+class InferredRelease(Struct, frozen=True):
+    """What the pod of a controller shows. ranges: of its release, by feature. process: identity of the process that
+    runs in the pod, another one after each start.
+    """
+
+    release: str
+    ranges: Mapping[str, VersionRange]
+    pod: str
+    process: str
+
+    def __str__(self) -> str:
+        return f"Kafka {self.release}, inferred from pod {self.pod}"
 
 
 class StatefulSet(Struct, frozen=True):

@@ -17,9 +17,12 @@ from kafkafeatures.core.facts.releases import format_level, level_name
 from kafkafeatures.core.levels.check_input import unknown_features_in
 from kafkafeatures.core.levels.drift import changed_outside
 from kafkafeatures.core.levels.proposal import LevelsProposal
+from kafkafeatures.core.words import cut
 
 MAX_FEATURES = 64
 """Most features in a status."""
+MAX_PROBLEM = 512
+"""Most bytes of the reason why another operator could not set a level."""
 MAX_FEATURE_NAME = 64
 """Most characters of a feature's name in a status, as in documents. A feature with a longer name is left out."""
 
@@ -61,7 +64,9 @@ def feature_states(
         (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in part.desired
     )
     features = []
+    managed = {level.feature: level for level in observation.managed}
     for name, supported in supported_by_all(observation, sorted(listed[:MAX_FEATURES], key=[*names].index)).items():
+        other = managed.get(name)
         features.append(
             FeatureStatus(
                 name=name,
@@ -70,6 +75,9 @@ def feature_states(
                 finalized=observation.level_of(name),
                 desired=part.desired.get(name),
                 state=_state_of(name, observation, part, blocked).value,
+                managed_by=other.manager if other is not None else "",
+                managed_level=other.level if other is not None else None,
+                managed_problem=cut(other.problem, MAX_PROBLEM) if other is not None else "",
             )
         )
     return tuple(features)

@@ -3,8 +3,9 @@ that supports the level, and during which the change can still be avoided.
 
 Pure. Called by `core/levels/stage.py` in every reconciliation, whatever is decided; the status shows the soak, and
 `core/engine/gates.py` holds the change back while it lasts. A node counts as healthy only by proof: not if it does not
-answer, its range cannot be read, a restart is not over, or the operator did not read the cluster for a while. So only
-the memory of this process counts, never a status: a process that has just started begins the soak anew.
+answer, its range cannot be read, a restart is not over, or the operator did not read the cluster for a while. Only a
+controller that may not be asked counts by its pod (`core/facts/inferred.py`); the dry run proves its range. Only the
+memory of this process counts, never a status: a process that has just started begins the soak anew.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.facts.membership import by_id
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -169,12 +170,14 @@ def duration(lasts: timedelta) -> str:
 def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...]) -> str:
     """Reason why a node is not healthy, for the first such node; empty if all are healthy."""
     for node in observation.nodes:
-        if node.state is not NodeState.LIVE:
+        if node.state is not NodeState.LIVE and node.inferred is None:
             return f"{node.title} is {node.state.value}"
         for change in changes:
             if node.surely_holds(change.feature, change.to_level):
                 continue
             supported = node.known_range_of(change.feature)
+            if supported is None and node.inferred is not None:
+                supported = node.inferred.ranges.get(change.feature, NOT_SUPPORTED)
             if supported is None:
                 return f"what {node.title} supports of {change.feature} is not known"
             if change.to_level not in supported:
@@ -194,9 +197,11 @@ def _processes(observation: Observation, previous_soak: Soak | None) -> dict[int
 
 
 def _process(node: Node) -> str:
-    """Identity of the process, new with each start, from its registration: broker epoch and incarnation id; empty if it
-    is not known.
+    """Identity of the process, new with each start, from its registration: broker epoch and incarnation id; else from
+    the pod of a controller that may not be asked; empty if it is not known.
     """
+    if node.inferred is not None:
+        return node.inferred.process
     return f"{node.broker_epoch} {node.incarnation}" if node.incarnation else ""
 
 

@@ -24,7 +24,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.desired_state import Migration
-from kafkafeatures.core.facts.observation import Known, LastRegistration, Observation
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.past import LastRegistration
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.consents import already_used, spent_on_plan
 from kafkafeatures.core.migration.contradictions import with_flags_first

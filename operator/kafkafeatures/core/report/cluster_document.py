@@ -91,7 +91,9 @@ def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None
 
 
 def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """One node: roles and state, the known ranges, and the Kafka release that has these ranges."""
+    """One node: roles and state, the known ranges, and the Kafka release that has these ranges. `inferredFromPod`: the
+    release that the pod of a controller names which does not answer, and the ranges of that release.
+    """
     shape: Json = {"id": node.id, "roles": [role.value for role in node.roles], "state": node.state.value}
     if node.port >= 0:
         shape["host"], shape["port"] = node.host, node.port
@@ -107,6 +109,9 @@ def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Jso
             }
     else:
         shape["why"] = str(node.answer.failure)
+    if node.inferred is not None:
+        ranges = {name: {"min": levels.min, "max": levels.max} for name, levels in sorted(node.inferred.ranges.items())}
+        shape["inferredFromPod"] = {"pod": node.inferred.pod, "release": node.inferred.release, "features": ranges}
     return shape
 
 

@@ -27,10 +27,6 @@ from kafkafeatures.kafka.base.settings import ClusterSettings, Security
 
 T = TypeVar("T")
 
-OTHER_LISTENER = (
-    "brokers accept these settings and the controllers' listener does not: give its own with --controller-config FILE, "
-    "in a document with spec.cluster.controllerListener"
-)
 _OF_A_LISTENER = frozenset(
     (FailureKind.AUTHENTICATION, FailureKind.TLS, FailureKind.NOT_KAFKA, FailureKind.DISCONNECTED)
 )
@@ -53,6 +49,7 @@ class Requester:
         if security.tls is not None or security.sasl is not None:
             words += ["--command-config", ADMIN_CONFIG]
         self._is_same = settings.brokers == settings.controllers  # no settings of its own for the controllers' listener
+        self._other_listener = settings.brokers.named.controllers
         self._tool = f"kafka-acls.sh {shlex.join(words)}"
         self._principals = {
             Role.BROKER: _principal(settings.brokers), Role.CONTROLLER: _principal(settings.controllers)
@@ -99,25 +96,26 @@ class Requester:
         answering = {node.role for node in probe.nodes if isinstance(node.answer, NodeAnswer)}
         if self._is_same and answering == {Role.BROKER}:
             kinds = _OF_A_LISTENER if isinstance(quorum, QuorumAnswer) else _OF_A_LISTENER - {FailureKind.DISCONNECTED}
-            log, probe = _of_other_listener(log, kinds), _with_other_listener(probe, kinds)
+            remedy = self._other_listener
+            log, probe = _of_other_listener(log, kinds, remedy), _with_other_listener(probe, kinds, remedy)
         return Readings(probe, log, self.named(partitions, Role.BROKER))
 
 
-def _with_other_listener(probe: ClusterProbe, kinds: Set[FailureKind]) -> ClusterProbe:
+def _with_other_listener(probe: ClusterProbe, kinds: Set[FailureKind], remedy: str) -> ClusterProbe:
     """The probe of a cluster whose brokers answer and whose controllers do not: failures of controllers get the remedy
     for a listener that needs other settings.
     """
     nodes = tuple(
-        replace(node, answer=_of_other_listener(node.answer, kinds)) if node.role is Role.CONTROLLER else node
+        replace(node, answer=_of_other_listener(node.answer, kinds, remedy)) if node.role is Role.CONTROLLER else node
         for node in probe.nodes
     )
-    return replace(probe, nodes=nodes, controllers=_of_other_listener(probe.controllers, kinds))
+    return replace(probe, nodes=nodes, controllers=_of_other_listener(probe.controllers, kinds, remedy))
 
 
-def _of_other_listener(reading: T, kinds: Set[FailureKind]) -> T:
+def _of_other_listener(reading: T, kinds: Set[FailureKind], remedy: str) -> T:
     if not isinstance(reading, Failure) or reading.kind not in kinds:
         return reading
-    return replace(reading, remedy=OTHER_LISTENER)
+    return replace(reading, remedy=remedy)
 
 
 def _principal(security: Security) -> str:

@@ -14,7 +14,7 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
 from kafkafeatures.kafka.wire.kerberos_files import LoginFiles
 from kafkafeatures.kafka.wire.lookups import Lookups
-from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.pem import OF_KAFKA, SettingNames, Tls
 from kafkafeatures.kafka.wire.secrets import Secrets
 
 
@@ -129,7 +129,7 @@ class Security:
     may be connected to.
 
     `lookups`: limits DNS lookups at once; `contexts`: a cache of TLS contexts; `secrets`: values that are removed from
-    what nodes send. A copy by `replace` shares all three.
+    what nodes send. A copy by `replace` shares all three. `named`: names of these settings, for remedies.
     """
 
     tls: Tls | None = None
@@ -138,6 +138,7 @@ class Security:
     lookups: Lookups = field(default_factory=Lookups, repr=False, compare=False)
     contexts: Contexts = field(default_factory=Contexts, repr=False, compare=False)
     secrets: Secrets = field(default_factory=Secrets, repr=False, compare=False)
+    named: SettingNames = field(default=OF_KAFKA, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.sasl is not None:

@@ -345,7 +345,7 @@ class Connection:
             ) from None
         except ssl.SSLError as error:
             self.drop()
-            raise tls.failed(error, self._security.tls, sent=True) from None
+            raise tls.failed(error, self._security.tls, named=self._security.named, sent=True) from None
         except OSError as error:
             self.drop()
             raise Disconnected(f"the connection broke: {error.strerror or error}", sent=True) from None

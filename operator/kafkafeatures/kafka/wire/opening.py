@@ -110,7 +110,7 @@ async def open_streams(
         names: list[str] = []
         if security.policy is None and security.tls is not None and tls.is_for_another_name(error):
             names = await _names(address, security.tls, stage)
-        raise tls.failed(error, security.tls, names=names) from None
+        raise tls.failed(error, security.tls, named=security.named, names=names) from None
     except (UnicodeError, ValueError, OverflowError):
         # Nodes may advertise anything: a name that IDNA refuses, a NUL byte, a port above 65535.
         raise Unreachable("not a usable address", remedy="check advertised.listeners") from None

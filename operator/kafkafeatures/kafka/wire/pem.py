@@ -1,8 +1,11 @@
-"""TLS settings as PEM texts. Others read them from Secrets or files; `contexts.py` makes TLS contexts of them."""
+"""TLS settings as PEM texts. Others read them from Secrets or files; `contexts.py` makes TLS contexts of them. And the
+names of these settings where a person writes them, for remedies.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,3 +16,21 @@ class Tls:
     certificate: str | None = None
     key: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
+
+
+class SettingNames(NamedTuple):
+    """Names of the settings with the CA and with the client certificate, for remedies. `controllers`: remedy where the
+    controllers' listener needs other settings than the brokers' one.
+    """
+
+    ca: str
+    client: str
+    controllers: str = ""
+
+
+OF_KAFKA = SettingNames(
+    "spec.cluster.tls.caSecretRef, or ssl.truststore.location in --config",
+    "spec.cluster.tls.clientSecretRef, or ssl.keystore.location in --config",
+    "brokers accept these settings and the controllers' listener does not: give its own with --controller-config FILE, "
+    "in a document with spec.cluster.controllerListener",
+)

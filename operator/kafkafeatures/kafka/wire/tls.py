@@ -13,31 +13,20 @@ import ssl
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkafeatures.kafka.base.errors import TlsFailed
-from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.pem import OF_KAFKA, SettingNames, Tls
 
 MOST_NAMES = 6
 """Names of a certificate that are shown."""
 
 
-class Named(NamedTuple):
-    """Names of the settings with the CA and with the client certificate, for remedies."""
-
-    ca: str
-    client: str
-
-
-OF_KAFKA = Named(
-    "spec.cluster.tls.caSecretRef, or ssl.truststore.location in --config",
-    "spec.cluster.tls.clientSecretRef, or ssl.keystore.location in --config",
-)
-OF_ZOOKEEPER = Named(
+OF_ZOOKEEPER = SettingNames(
     "spec.cluster.zookeeper.tls.caSecretRef, or zookeeper.ssl.truststore.location in --zookeeper-config",
     "spec.cluster.zookeeper.tls.clientSecretRef, or zookeeper.ssl.keystore.location in --zookeeper-config",
 )
-OF_TOKENS = Named("ca.crt in the Secret of spec.cluster.sasl, or ssl.truststore.location in --config", "")
+OF_TOKENS = SettingNames("ca.crt in the Secret of spec.cluster.sasl, or ssl.truststore.location in --config", "")
 
 _CONFIGURE_CA = "configure the CA that signed it: {0.ca}"
 # OpenSSL's X509_V_ERR_* -> (problem, remedy).
@@ -160,7 +149,12 @@ def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
 
 
 def failed(
-    error: ssl.SSLError, tls: Tls | None, *, sent: bool = False, named: Named = OF_KAFKA, names: Sequence[str] = ()
+    error: ssl.SSLError,
+    tls: Tls | None,
+    *,
+    sent: bool = False,
+    named: SettingNames = OF_KAFKA,
+    names: Sequence[str] = (),
 ) -> TlsFailed:
     """The error for a handshake, or a later TLS failure, with these settings. `names`: host names in the
     certificate.

@@ -207,7 +207,11 @@ def _pod(raw: Json, owner: str, wanted: Mapping[str, Mapping[str, str]], revisio
     pod, annotations = pod_of(raw, owner, CONTAINER, RESTART), raw["metadata"].get("annotations") or {}
     values = wanted.get(pod.name)
     is_current = values is not None and all(annotations.get(name) == value for name, value in values.items())
-    return replace(pod, revision=revision if is_current else str(annotations.get(REVISION) or ""))
+    return replace(
+        pod,
+        revision=revision if is_current else str(annotations.get(REVISION) or ""),
+        release=release_of({}, {KAFKA_VERSION: str(annotations.get(RELEASE) or "")}, ""),
+    )
 
 
 def _rolled_for(template: Json) -> dict[str, str]:

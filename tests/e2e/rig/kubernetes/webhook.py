@@ -4,7 +4,7 @@
         ...
 
 `look` gets each request (of an AdmissionReview) in a thread of its own while the client waits for the answer. It is
-always allowed: this is for what a test does meanwhile.
+allowed, as this is for what a test does meanwhile, unless `denial` has a message.
 """
 
 from __future__ import annotations
@@ -25,9 +25,17 @@ NAME = "webhook.rig.example.com"
 
 @contextmanager
 def webhook(
-    plane: ControlPlane, look: Callable[[dict[str, Any]], object], *, user: str, resources: tuple[str, ...]
+    plane: ControlPlane,
+    look: Callable[[dict[str, Any]], object],
+    *,
+    user: str,
+    resources: tuple[str, ...],
+    denial: str = "",
 ) -> Iterator[None]:
-    """See the prologue; requests of other users are not looked at. After the end, `look` is no longer called."""
+    """See the prologue; requests of other users are not looked at. After the end, `look` is no longer called.
+
+    denial: message of the answer 500 to each request; empty: all are allowed.
+    """
     looking, over = Lock(), False
 
     class Handler(BaseHTTPRequestHandler):
@@ -36,7 +44,9 @@ def webhook(
             with looking:
                 if not over:
                     look(review["request"])
-            review["response"] = {"uid": review.pop("request")["uid"], "allowed": True}
+            review["response"] = {"uid": review.pop("request")["uid"], "allowed": not denial}
+            if denial:
+                review["response"]["status"] = {"code": 500, "message": denial}
             body = json.dumps(review).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

@@ -1,4 +1,6 @@
-"""`kafkafeatures init`: prints a document in mode Observe for a live cluster, to begin with. Changes nothing."""
+"""`kafkafeatures init`: prints a document in mode Observe for a live cluster, to begin with; for a cluster of Strimzi
+without reading it. Changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND, KRAFT_VERSION
 from kafkafeatures.cli.cluster.connect import add_connection_flags, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.kube.strimzi_flags import add_strimzi_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document
 from kafkafeatures.cli.shell.values import resource_name
@@ -30,20 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `init`."""
     add_connection_flags(parser)
     add_name_flag(parser)
+    add_strimzi_flags(parser)
+    parser.set_defaults(name=None)
 
 
 def add_name_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--name`: the name of the document that is made."""
     parser.add_argument(
-        "--name", type=resource_name, default=DEFAULT_NAME, help="name of the resource (default: %(default)s)"
+        "--name", type=resource_name, default=DEFAULT_NAME, help=f"name of the resource (default: {DEFAULT_NAME})"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the cluster once, and print the document as YAML, with comments for what a person has to do or may add."""
+    if arguments.strimzi:
+        from kafkafeatures.cli.kube.strimzi import documents_for
+
+        print("".join(documents_for(arguments)), end="")
+        return Exit.DONE
     settings = settings_from_flags(arguments)
     observation = on_cluster(look(settings))
-    document = document_of(arguments.name, settings, observation)
+    document = document_of(arguments.name or DEFAULT_NAME, settings, observation)
     levels = document["spec"]["features"]["levels"]
     secrets = _secrets_in(document["spec"]["cluster"])
     if secrets:

@@ -29,8 +29,10 @@ from kafkafeatures.cli.cluster.connect import (
 )
 from kafkafeatures.cli.cluster.connection_sources import names_cluster
 from kafkafeatures.cli.cluster.drawn import show
+from kafkafeatures.cli.kube.strimzi_flags import add_strimzi_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, clean_stdout, console, print_document, tell
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.environment import SYSTEM
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from kafkafeatures.core.facts.observation import Observation
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
+    from kafkafeatures.kafka.base.settings import ClusterSettings
 
 _TITLE = "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"
 
@@ -68,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="every level that is known: what it turns on, what Kafka writes besides, the way back; with a cluster "
         "also which are finalized",
     )  # fmt: skip
+    add_strimzi_flags(parser)
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
     parser.add_argument(
         "-w", "--watch", action="store_true", help="on a terminal: draw it again after each change, until Ctrl-C"
@@ -84,12 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _describe_levels(arguments)
     if arguments.files is not None:
         return _describe_files(arguments)
+    if arguments.strimzi and arguments.zookeeper:
+        raise CommandFailed("Strimzi runs no cluster with ZooKeeper; give --strimzi without --zookeeper", Exit.USAGE)
     if arguments.zookeeper is not None and not names_cluster(arguments):
         return _describe_zookeeper(arguments, _read_zookeeper(arguments))
-    settings = settings_from_flags(arguments)
+    settings = None if arguments.strimzi else settings_from_flags(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
     znodes = None if arguments.zookeeper is None else _read_zookeeper(arguments)
-    observation = on_cluster(look(settings, frozenset({IBP}), znodes))
+    observation = _observed(arguments, settings, znodes)
     if arguments.output in DRAWN:
 
         def draw(on: Console) -> None:
@@ -125,7 +131,7 @@ def _draw(arguments: argparse.Namespace, on: Console, observation: Observation) 
     if arguments.apis:
         matrix.draw_apis(on, observation, _api_names())
     else:
-        matrix.draw(on, observation, flags=flags_of(arguments))
+        matrix.draw(on, observation, flags=_flags_of(arguments))
 
 
 def _api_names() -> dict[int, str]:
@@ -136,9 +142,12 @@ def _api_names() -> dict[int, str]:
 
 def _watch(arguments: argparse.Namespace) -> int:
     """Draw the cluster again after each change. Ctrl-C ends the process with exit code 0."""
-    other_flags = (arguments.files, arguments.zookeeper, arguments.explain_levels, arguments.output != "table")
+    other_flags = (
+        *(arguments.files, arguments.zookeeper, arguments.explain_levels, arguments.strimzi),
+        arguments.output != "table",
+    )
     if any(other_flags) or not sys.stdout.isatty():
-        text = "--watch draws a cluster on a terminal; it takes no --from, --zookeeper, --explain-levels and -o"
+        text = "--watch draws a cluster on a terminal; it takes no --from, --zookeeper, --explain-levels, --strimzi, -o"
         raise CommandFailed(text, Exit.USAGE)
     from kafkafeatures.cli.cluster.watch import watch
 
@@ -151,6 +160,22 @@ def _watch(arguments: argparse.Namespace) -> int:
 
     on_cluster(work(), code_of_interrupt=Exit.DONE)
     return Exit.DONE
+
+
+def _flags_of(arguments: argparse.Namespace) -> str:
+    """Flags for commands in remedies, which do not take `--strimzi`."""
+    return f"{ANY_CLUSTER} --config client.properties" if arguments.strimzi else flags_of(arguments)
+
+
+def _observed(
+    arguments: argparse.Namespace, settings: ClusterSettings | None, znodes: ZooKeeperReading | None
+) -> Observation:
+    """Read the cluster that the flags name. `settings`: None for one of Strimzi."""
+    if settings is not None:
+        return on_cluster(look(settings, frozenset({IBP}), znodes))
+    from kafkafeatures.cli.kube.strimzi import observed
+
+    return observed(arguments)
 
 
 def _read_zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
@@ -181,8 +206,9 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
     from kafkafeatures.core.report.levels_document import levels_document
 
     finalized = None
-    if names_cluster(arguments):
-        observation = on_cluster(look(settings_from_flags(arguments)))
+    if names_cluster(arguments) or arguments.strimzi:
+        settings = None if arguments.strimzi else settings_from_flags(arguments)
+        observation = _observed(arguments, settings, None)
         finalized = observation.known_levels if isinstance(observation.finalized, Known) else None
     levels = levels_document(finalized)
     if arguments.output in DRAWN:
@@ -197,8 +223,8 @@ def _describe_levels(arguments: argparse.Namespace) -> int:
 
 def _describe_files(arguments: argparse.Namespace) -> int:
     """Print the state by a metadata log on disk. Exit code 1 if records are missing, so that it may be wrong."""
-    if names_cluster(arguments):
-        text = "--from reads files instead of a cluster; give it without --bootstrap-*, -f and --profile"
+    if names_cluster(arguments) or arguments.strimzi:
+        text = "--from reads files instead of a cluster; give it without --bootstrap-*, -f, --profile and --strimzi"
         raise CommandFailed(text, Exit.USAGE)
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster: a metadata log does not hold the APIs of its nodes", Exit.USAGE)

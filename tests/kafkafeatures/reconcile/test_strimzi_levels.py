@@ -1,0 +1,51 @@
+"""The status shows which metadata.version Strimzi sets, and why it could not: Strimzi's own status leaves that out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kafkafeatures.reconcile.test_strimzi import ADDRESS, Scene
+
+
+@pytest.mark.parametrize(
+    ("kafka", "level"),
+    [
+        ({"version": "4.2.0"}, 29),
+        ({"version": "4.2.0", "metadataVersion": "4.1-IV1"}, 27),
+        ({"version": "4.2.0", "metadataVersion": "4.0"}, 25),
+        ({"version": "9.9.0"}, None),
+        ({}, None),
+    ],
+    ids=["of the version", "by its name", "of a release", "unknown", "none"],
+)
+async def test_the_level_that_strimzi_sets_is_shown(kafka: dict[str, str], level: int | None) -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, **kafka)
+    feature = await scene.metadata_version()
+    assert (feature["managedBy"], feature.get("managedLevel")) == ("Strimzi (Kafka my-cluster)", level)
+    assert "managedProblem" not in feature
+
+
+FAILED = "Failed to update metadata version to 3.6-IV2"
+
+
+async def test_the_reason_for_which_strimzi_could_not_set_its_level_is_that_of_a_dry_run() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, FAILED, version="4.2.0", metadataVersion="3.6-IV2")
+    problem = (await scene.metadata_version())["managedProblem"]
+    assert problem.startswith(f"{FAILED}: Kafka: ")
+    assert "downgrade from 21 to 14. Refusing to perform the requested downgrade" in problem
+    assert scene.kafka.sent == []  # the level itself is never changed
+
+
+async def test_in_mode_observe_the_reason_is_that_of_our_rules() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, FAILED, version="4.2.0", metadataVersion="3.6-IV2")
+    problem = (await scene.metadata_version("Observe"))["managedProblem"]
+    assert problem.startswith(f"{FAILED}: metadata.version 21 (3.9-IV0) can be downgraded to 17 (3.7-IV2), not to 14")
+
+
+async def test_a_failure_that_is_over_has_no_reason() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, FAILED, metadataVersion="3.9-IV0")  # the level that the cluster has
+    assert (await scene.metadata_version())["managedProblem"] == FAILED

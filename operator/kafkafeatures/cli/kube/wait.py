@@ -24,7 +24,6 @@ import re
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.polling import Ending, until
@@ -39,9 +38,9 @@ from kafkafeatures.cli.kube.wait_rolled import (
     why_not_rolled,
 )
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.values import duration
+from kafkafeatures.cli.shell.values import duration, level_in
 from kafkafeatures.core.engine.plan import HASH_SHOWN
-from kafkafeatures.core.facts.releases import format_level, metadata_version_named
+from kafkafeatures.core.facts.releases import format_level
 
 SEEN_WITHIN = 60.0
 """Seconds within which a running operator notices a changed StatefulSet, also for a resource that needs action."""
@@ -189,14 +188,7 @@ def _goal(text: str) -> Goal:
         raise argparse.ArgumentTypeError(
             f"invalid condition {text[:60]!r}: expected ready, rolled, or 'feature=NAME>=LEVEL' (in quotes)"
         )
-    feature, level = match[1], _level(match[1], match[2])
+    feature, level = match[1], level_in(match[1], match[2])
     if level is None or level < 1:
         raise argparse.ArgumentTypeError(f"invalid level {match[2]!r} of {feature}: expected a level above 0")
     return Goal(feature, level)
-
-
-def _level(feature: str, text: str) -> int | None:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    version = metadata_version_named(text) if feature == METADATA_VERSION else None
-    return version.level if version else None

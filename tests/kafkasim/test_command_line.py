@@ -163,7 +163,7 @@ def test_apply_in_a_pipe_ends_with_a_line_that_it_is_blocked_and_changed_nothing
     assert (plan.startswith("Plan sha256:"), first) == (True, "Blockers")
     assert re.match(r"  1\. metadata\.version \d+ \(\S+\) -> 99  irreversible$", step)
     assert blocker.startswith("kafkafeatures: no node supports metadata.version 99; ")
-    assert last == "default/x: blocked by UnsupportedLevel; nothing was changed"
+    assert last == "default/x: blocked by UnsupportedLevel; nothing was changed; see docs/runbooks/UnsupportedLevel.md"
 
 
 def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_once(
@@ -178,7 +178,7 @@ def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_onc
     assert how.startswith(
         "kafkafeatures: a plan is waiting for approval; to approve: kafkafeatures apply -f levels.yaml "
     )
-    assert last == "default/x: ApprovalRequired; nothing was changed"
+    assert last == "default/x: ApprovalRequired; nothing was changed; see docs/runbooks/ApprovalRequired.md"
 
 
 def test_apply_in_a_pipe_reports_drift_once(tmp_path: Path) -> None:

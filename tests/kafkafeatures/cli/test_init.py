@@ -60,8 +60,8 @@ def test_init_prints_the_commands_that_create_the_secrets(
     text = printed(monkeypatch, capsys, "--config", str(properties))
     assert text.splitlines()[:3] == [
         "# It names Secrets; create them in the namespace of the resource:",
-        "#   kubectl create secret generic kafka-login --from-literal=username=USERNAME --from-literal=password=PASSWORD "
-        "-n NAMESPACE",
+        "#   kubectl create secret generic kafka-login --from-literal=username=USERNAME "
+        "--from-literal=password=PASSWORD -n NAMESPACE",
         "#   kubectl label secret kafka-login kafkafeatures.dev/credentials=true -n NAMESPACE",
     ]
     assert "secret-8f22" not in text

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.shell.commands import COMMANDS, GROUPS
-from kafkafeatures.cli.shell.main import grouped_help
+from kafkafeatures.cli.shell.main import grouped_help, main
 from kafkafeatures.cli.shell.other_words import ANSWERS
+from kafkafeatures.cli.shell.site import runbook_of
 from tests.kafkasim import commands
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
@@ -363,3 +365,27 @@ def test_a_command_word_of_another_tool_is_answered_with_an_explanation_and_no_s
 def test_the_flag_of_kafkas_own_tool_names_the_release_too(command: str) -> None:
     done = commands.command([command, "--release-version", "7.9", "--bootstrap-server", "127.0.0.1:1"])
     assert (done.returncode, "release '7.9' is one of Confluent Platform, with Kafka 3.9" in done.stderr) == (64, True)
+
+
+def test_a_page_is_named_by_its_file_or_by_its_address_where_the_site_is_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["undo"]) == 64
+    assert "see docs/how-to/go-back.md" in capsys.readouterr().err
+    assert runbook_of("TlsFailed") == "docs/runbooks/TlsFailed.md"
+    monkeypatch.setenv("KAFKAFEATURES_DOCS", "https://docs.example/kafkafeatures/")
+    assert main(["undo"]) == 64
+    assert "see https://docs.example/kafkafeatures/how-to/go-back.html" in capsys.readouterr().err
+    assert runbook_of("TlsFailed") == "https://docs.example/kafkafeatures/runbooks/TlsFailed.html"
+    assert [runbook_of(reason) for reason in ("InSync", "OfANewerOperator", "")] == ["", "", ""]
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.needs_action])
+def test_a_runbook_that_a_message_names_exists(reason: Reason) -> None:
+    assert (Path(__file__).parents[3] / runbook_of(reason)).exists()
+
+
+def test_the_list_of_commands_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    *lines, _ = grouped_help().splitlines()  # the last line has a command to type
+    assert max(map(len, lines)) <= 60

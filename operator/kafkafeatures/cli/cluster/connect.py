@@ -154,7 +154,19 @@ def failed(failure: Failure) -> CommandFailed:
     refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
     code = Exit.BLOCKED if refused else Exit.UNREACHABLE
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
-    return CommandFailed(printable(str(failure)), code, what=message, where=address, remedy=remedy)
+    page = _runbook_of(failure.kind)
+    return CommandFailed(printable(str(failure)), code, what=message, where=address, remedy=remedy, page=page)
+
+
+def _runbook_of(kind: FailureKind) -> str:
+    """The runbook about this kind of failure."""
+    from kafkafeatures.api.reasons import Reason
+    from kafkafeatures.cli.shell.site import runbook_of
+    from kafkafeatures.core.report.status import UNREACHABLE_BECAUSE
+
+    if kind is FailureKind.AUTHORIZATION:
+        return runbook_of(Reason.NOT_AUTHORIZED)
+    return runbook_of(UNREACHABLE_BECAUSE.get(kind, Reason.UNREACHABLE))
 
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:

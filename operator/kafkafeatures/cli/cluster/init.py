@@ -28,7 +28,7 @@ _CREATE = {
     _CLIENT: "tls kafka-client --cert=tls.crt --key=tls.key",
 }
 """Arguments of `kubectl create secret` for the Secrets that a document names (docs/how-to/connect.md)."""
-_WITH_TOKEN = (
+_OAUTHBEARER = (
     "generic kafka-login --from-literal=token-url=URL --from-literal=client-id=ID --from-literal=client-secret=SECRET"
 )
 """The same for the login with OAUTHBEARER."""
@@ -122,7 +122,7 @@ def _secrets_to_create(cluster: dict[str, Any]) -> Iterator[str]:
         yield "It names Secrets; create them in the namespace of the resource:"
     for name in names:
         has_token = name == _LOGIN and any(part.get("mechanism") == "OAUTHBEARER" for part in parts)
-        yield f"  kubectl create secret {_WITH_TOKEN if has_token else _CREATE[name]} -n NAMESPACE"
+        yield f"  kubectl create secret {_OAUTHBEARER if has_token else _CREATE[name]} -n NAMESPACE"
         yield f"  kubectl label secret {name} {CREDENTIALS}=true -n NAMESPACE"
 
 

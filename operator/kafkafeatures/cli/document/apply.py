@@ -36,6 +36,7 @@ from kafkafeatures.cli.document.permission import ConfirmationRequired, Permissi
 from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, tell
+from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.blockers import Blocker, blocked_by, grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
@@ -148,6 +149,8 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     ending = f"{document}: {blocked_by(blockers) if blockers else last.status.reason(Condition.READY)}"
     if is_refused and not progress.has_sent:
         ending += "; nothing was changed"
+    if page := runbook_of(last.status.reason(Condition.READY) or ""):
+        ending += f"; see {page}"
     if _ends_in_words(arguments):
         if progress.summary:
             print(progress.summary)

@@ -11,6 +11,7 @@ from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
 from kafkafeatures.cli.shell.indented import line
+from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.core.engine.blockers import blocked_by, grouped
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
@@ -48,6 +49,8 @@ def draw_plan(
         approved_by = None if blocked or not evaluation.desired.approves_by_name else evaluation.approved_by
         text.append(f"  {APPROVED[approved_by]}" if approved_by else "")
     line(console, text)
+    if blocked and (page := runbook_of(evaluation.decision.reason)):
+        line(console, Text(f"See {page}"))
     if not isinstance(evaluation.decision, Act) and not blocked:
         line(console, Text(f"{evaluation.decision.reason.value}: {evaluation.decision.message}"))
     if status.migration is not None and status.migration.phase:

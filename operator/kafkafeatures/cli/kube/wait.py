@@ -38,6 +38,7 @@ from kafkafeatures.cli.kube.wait_rolled import (
     why_not_rolled,
 )
 from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.cli.shell.values import duration, level_in
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.releases import format_level
@@ -114,7 +115,9 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
             (blocker.remedy for blocker in blockers if blocker.remedy), f"see kafkafeatures status {resource.flags}"
         )
         text = f"{resource} is stalled: {stalled.reason}: {stalled.message}"
-        return Ending(Exit.STALLED, text if remedy in stalled.message else f"{text}; {remedy}")
+        page = runbook_of(stalled.reason or "")
+        parts = (text, "" if remedy in stalled.message else remedy, f"see {page}" if page else "")
+        return Ending(Exit.STALLED, "; ".join(filter(None, parts)))
     if resource.true_condition(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(

@@ -35,7 +35,7 @@ from kafkafeatures.cli.document.documents import (
 from kafkafeatures.cli.document.permission import ConfirmationRequired, Permission
 from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import FORMATS, console, tell
+from kafkafeatures.cli.shell.output import FORMATS, NEVER_WRAPPED, console, tell
 from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.blockers import Blocker, blocked_by, grouped
@@ -360,18 +360,15 @@ def _line(last: Reconciliation, code: Exit | None) -> str:
 
 
 def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
-    """Print what prevents more: in blocks on a terminal, in lines elsewhere."""
-    from kafkafeatures.cli.cluster.blockers_text import blocker_lines, draw_blockers
+    """Print what prevents more; in a script every blocker, however many there are."""
+    from kafkafeatures.cli.cluster.blockers_text import BLOCKS_SHOWN, draw_blockers
     from kafkafeatures.core.report.blockers import blocker_status
 
-    records = map(blocker_status, grouped(blockers))
-    if sys.stderr.isatty():
-        console(errors=True).print("Blockers", style="bold")
-        draw_blockers(console(errors=True), records)
-        return
-    tell("Blockers")
-    for line in blocker_lines(records):
-        tell(f"kafkafeatures: {line}")
+    records = list(map(blocker_status, grouped(blockers)))
+    is_terminal = sys.stderr.isatty()
+    stderr = console(errors=True, width=None if is_terminal else NEVER_WRAPPED)
+    stderr.print("Blockers", style="bold")
+    draw_blockers(stderr, records, most=BLOCKS_SHOWN if is_terminal else len(records))
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str, *, skips_confirmation: bool) -> None:

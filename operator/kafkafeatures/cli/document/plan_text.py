@@ -69,7 +69,7 @@ def _steps(console: Console, evaluation: Evaluation) -> None:
         return
     console.print()
     console.print(Text("Steps", "bold"))
-    draw_steps(console, steps_of(evaluation.proposal.plan))
+    draw_steps(console, tuple(steps_of(evaluation.proposal.plan)))
 
 
 def _dry_run(verdict: DryRun) -> Text:

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Raise the levels, once the plan is confirmed."""
     if not (arguments.yes or arguments.approve or arguments.dry_run or at_terminal()):
         text = "not a terminal; use --yes to skip confirmation, or --approve HASH for the plan that --dry-run shows"
-        raise CommandFailed(text, Exit.USAGE)
+        raise CommandFailed(f"{text}; nothing was changed", Exit.USAGE)
     if arguments.release is not None:
         return carry_out("upgrade", arguments, lambda finalized: _of_release(arguments.release, finalized))
     levels = levels_of(arguments.feature)

@@ -31,7 +31,7 @@ _CREATE = {
 _OAUTHBEARER = (
     "generic kafka-login --from-literal=token-url=URL --from-literal=client-id=ID --from-literal=client-secret=SECRET"
 )
-"""The same for the login with OAUTHBEARER."""
+"""Arguments for the login with OAUTHBEARER."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`kafkafeatures downgrade --feature NAME=LEVEL`: goes back to lower levels of features, without a document.
+"""`kafkafeatures downgrade --feature NAME=LEVEL`: downgrades features, without a document.
 
 Each downgrade needs its consent, `<feature>:<from>-><to>`, which the person types at the terminal once the plan has
 shown what may be lost. Without a terminal the hash of the plan replaces it.

@@ -24,7 +24,7 @@ COMMANDS = {
     ),
     "downgrade": (
         "kafkafeatures.cli.document.downgrade",
-        "go back to a lower level of a feature, without a document; shows what may be lost",
+        "downgrade features, without a document; shows what may be lost, and asks for consent",
     ),
     "init": ("kafkafeatures.cli.cluster.init", "print a document that matches a cluster, to adopt it"),
     "unregister": ("kafkafeatures.cli.cluster.unregister", "unregister a broker or a controller that no longer exists"),

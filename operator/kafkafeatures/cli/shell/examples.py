@@ -93,7 +93,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
         ("in another cluster of the kubeconfig", "suspend orders -n kafka --context production"),
     ),
     "resume": (
-        ("go on", "resume orders -n kafka"),
+        ("start the next step again", "resume orders -n kafka"),
         ("in another cluster of the kubeconfig", "resume orders -n kafka --context production"),
     ),
     "restart": (

@@ -64,10 +64,11 @@ def page(note: str) -> str:
     ]
     status = [_row(field, _type(field.schema)) for field in all_fields if _is_of(field, "status")]
     columns = [
-        f"| {column['name']} | {'`-o wide`' if column.get('priority') else 'always'} | {_text(column['description'])} |"
+        f"| {column['name']} | {'`-o wide`' if column.get('priority') else 'always'} | "
+        f"{as_text(column['description'])} |"
         for column in version()["additionalPrinterColumns"]
     ]
-    head = ["# Fields", "", note, _text(root()["description"]), _HEAD]
+    head = ["# Fields", "", note, as_text(root()["description"]), _HEAD]
     return "\n".join([
         *head,
         *_section("spec", all_fields, "| Field | Type | Default | Allowed | Meaning |", spec),
@@ -88,11 +89,11 @@ def _is_of(field: Field, top: str) -> bool:
 def _section(top: str, all_fields: list[Field], head: str, rows: list[str]) -> Iterator[str]:
     top_field = next(field for field in all_fields if field.path == top)
     line = "|" + "---|" * (head.count("|") - 1)
-    yield from (f"## `{top}`", "", _text(top_field.schema["description"]), "", head, line, *rows, "")
+    yield from (f"## `{top}`", "", as_text(top_field.schema["description"]), "", head, line, *rows, "")
 
 
 def _row(field: Field, *cells: str) -> str:
-    return f"| {' | '.join((f'`{field.path}`', *cells, _text(field.schema['description'])))} |"
+    return f"| {' | '.join((f'`{field.path}`', *cells, as_text(field.schema['description'])))} |"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -116,11 +117,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     return f"`{schema['pattern']}`".replace("|", "\\|") if "pattern" in schema else ""
 
 
-def _text(description: str) -> str:
-    """The description with escapes, so that Markdown shows it unchanged. `<` is written as HTML has it: the site's
-    Markdown knows no escape for it, and a browser takes what follows for a tag.
-    """
-    description = description.replace("<", "&lt;")
-    for mark in "*_":
+def as_text(description: str) -> str:
+    """The description with escapes, so that Markdown shows it unchanged."""
+    for mark in "*_|":
         description = description.replace(mark, f"\\{mark}")
-    return description.replace("|", "\\|")
+    return description.replace("<", "&lt;")  # Python-Markdown, which makes the site, knows no escape for it

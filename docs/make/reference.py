@@ -12,6 +12,7 @@ from pathlib import Path
 
 from docs.make import (
     checks_page,
+    commands_page,
     fields_page,
     kraftlog_page,
     levels_page,
@@ -55,13 +56,13 @@ def _linked(reason: Reason) -> str:
 
 def commands() -> str:
     """The page of commands and exit codes."""
-    rows = [f"| `kafkafeatures {name}` | {line} |" for name, (_, line) in COMMANDS.items()]
+    rows = [f"| [`kafkafeatures {name}`](commands/{name}.md) | {line} |" for name, (_, line) in COMMANDS.items()]
     codes = [f"| {int(code)} | {text} |" for code, text in MEANINGS.items()]
     head = [
         "# Commands",
         "",
         NOTE,
-        "`kafkafeatures COMMAND --help` shows the flags.",
+        "`kafkafeatures COMMAND --help` shows examples and flags, and so does the page of each command.",
         "",
         "| Command | Does |",
         "|---|---|",
@@ -80,6 +81,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/reasons.md": reasons,
     "docs/reference/impossible-records.md": partial(checks_page.page, NOTE),
     "docs/reference/commands.md": commands,
+    **{f"{commands_page.FOLDER}/{name}.md": partial(commands_page.page_of, name, NOTE) for name in COMMANDS},
     "docs/reference/levels.md": partial(levels_page.page, NOTE),
     "docs/reference/fields.md": partial(fields_page.page, NOTE),
     "docs/reference/kraftlog.md": partial(kraftlog_page.page, NOTE),

@@ -236,7 +236,7 @@ PAGES: Mapping[Reason, Page] = {
 
         For the downgrades that are possible, see <go back>.
 
-        Fix: Set the level in the document to the finalized level or higher. A consent does not help, because metadata
+        Fix: Set the feature to the level that the blocker names, or higher. A consent does not help, because metadata
         would be lost.
 
         If the blocker is about `inter.broker.protocol.version`, which is never downgraded either: set

@@ -43,7 +43,7 @@ def test_a_digest_for_zookeeper_is_allowed_without_tls() -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
 def test_a_password_or_a_token_of_a_kafka_user_is_refused_without_tls(mechanism: str) -> None:
     sasl = {"mechanism": mechanism, "secret_ref": {"name": "login"}}
-    with pytest.raises(msgspec.ValidationError, match="without TLS would send the secret unencrypted"):
+    with pytest.raises(msgspec.ValidationError, match="without TLS sends the secret in clear text"):
         msgspec.convert({"sasl": sasl}, ListenerSpec)
 
 

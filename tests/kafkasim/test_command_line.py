@@ -148,9 +148,13 @@ def test_apply_in_a_pipe_prints_the_blocker_of_each_group_of_nodes_once(tmp_path
         document(tmp_path, heard(process), {"metadata.version": 29, "share.version": 1, "streams.version": 1})
         done = shell(f"{PROGRAM} apply -f levels.yaml --timeout 1s", tmp_path)
     assert done.returncode == 5
-    assert [line for line in done.stderr.splitlines() if line.startswith("kafkafeatures: 2")] == [
-        "kafkafeatures: 2 brokers (2, 3), Kafka 4.0: metadata.version 7-25 (up to 4.0-IV3); 29 (4.2-IV1) is required, "
-        "share.version, streams.version not supported; 1 is required; upgrade Kafka on these brokers"
+    lines = done.stderr.splitlines()
+    at = lines.index("  NodeRange: 2 brokers (2, 3), Kafka 4.0")
+    assert lines[at : at + 4] == [
+        "  NodeRange: 2 brokers (2, 3), Kafka 4.0",
+        "    metadata.version 7-25 (up to 4.0-IV3); 29 (4.2-IV1) is required",
+        "    share.version, streams.version not supported; 1 is required",
+        "    upgrade Kafka on these brokers",
     ]
     assert done.stderr.count("upgrade Kafka on these brokers") == 1
 
@@ -159,11 +163,14 @@ def test_apply_in_a_pipe_ends_with_a_line_that_it_is_blocked_and_changed_nothing
     cluster: dict[str, Any], tmp_path: Path
 ) -> None:
     document(tmp_path, cluster, {"metadata.version": 99})
-    plan, step, *_, first, blocker, last = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).stderr.splitlines()
+    plan, step, *_, first, blocker, remedy, last = shell(
+        f"{PROGRAM} apply -f levels.yaml", tmp_path
+    ).stderr.splitlines()
     assert (plan.startswith("Plan sha256:"), first) == (True, "Blockers")
     assert re.match(r"  1\. metadata\.version \d+ \(\S+\) -> 99  irreversible$", step)
-    assert blocker.startswith("kafkafeatures: no node supports metadata.version 99; ")
-    assert last == "default/x: UnsupportedLevel: blocked; nothing was changed"
+    assert blocker.startswith("  NodeRange: no node supports metadata.version 99; ")
+    assert remedy == "    choose a level that every node supports"
+    assert last == "default/x: blocked by UnsupportedLevel; nothing was changed; see docs/runbooks/UnsupportedLevel.md"
 
 
 def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_once(
@@ -178,7 +185,7 @@ def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_onc
     assert how.startswith(
         "kafkafeatures: a plan is waiting for approval; to approve: kafkafeatures apply -f levels.yaml "
     )
-    assert last == "default/x: ApprovalRequired; nothing was changed"
+    assert last == "default/x: ApprovalRequired; nothing was changed; see docs/runbooks/ApprovalRequired.md"
 
 
 @pytest.mark.parametrize(("levels", "code"), [({"metadata.version": 99}, 4), ({"metadata.version": 29}, 0)])

@@ -66,8 +66,8 @@ def test_apply_ends_after_its_timeout_with_the_reason_of_its_wait(tmp_path: Path
         document(tmp_path, heard(process), {"metadata.version": 29})
         code, output = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
     assert code == 5
-    assert output.splitlines()[-3] == "Blockers"
-    assert "broker 2" in output.splitlines()[-2]
+    assert output.splitlines()[-5] == "Blockers"
+    assert "broker 2" in output.splitlines()[-4]
     assert "timed out" in output.splitlines()[-1]
 
 

@@ -42,6 +42,40 @@ def test_upgrade_with_yes_raises_every_level_of_the_release_and_prints_the_statu
     assert (second.returncode, "Applied" in second.stderr) == (0, False)
 
 
+def test_upgrade_raises_only_the_features_that_are_named(server: str) -> None:
+    words = f"{PROGRAM} upgrade --feature group.version=1 --feature metadata.version=4.1 --bootstrap-server {server}"
+    done = shell(f"{words} --yes")
+    assert done.returncode == 0, done.stderr
+    levels = finalized(server)
+    assert (levels["group.version"], levels["metadata.version"], levels["streams.version"]) == (1, 27, 0)
+
+
+@pytest.mark.parametrize(
+    ("feature", "code", "message"),
+    [
+        ("share.version=0", 4, "share.version is at 1: upgrade never downgrades; nothing was changed; to go back: "),
+        ("share.versoin=1", 4, "unknown feature share.versoin: no node supports it; did you mean share.version?"),
+        ("share.version", 64, "invalid feature level 'share.version': expected NAME=LEVEL"),
+        ("share.version=many", 64, "invalid level 'many' of share.version: expected a number from 0 to 32767;"),
+        ("share.version=99999", 64, "invalid level '99999' of share.version"),
+        ("metadata.version=5.x", 64, "or a name such as 4.1-IV1"),
+        ("share.version=1 --feature share.version=2", 64, "--feature share.version is given twice"),
+        ("share.version=1 --release 4.2", 64, "not allowed with argument --feature"),
+    ],
+)
+def test_upgrade_refuses_a_feature_that_it_cannot_raise(server: str, feature: str, code: int, message: str) -> None:
+    done = shell(f"{PROGRAM} upgrade --feature {feature} --bootstrap-server {server} --yes")
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+
+
+def test_a_dynamic_quorum_needs_its_consent_typed_in_a_terminal(server: str) -> None:
+    words = (*IN_TERMINAL, "upgrade", "--feature", "kraft.version=1", "--bootstrap-server", server)
+    done = in_terminal(words, answers=[("Type dynamic-quorum to consent: ", "yes\n")])
+    assert (done.code, finalized(server)["kraft.version"]) == (4, 0)
+    done = in_terminal(words, answers=[("Type dynamic-quorum to consent: ", "dynamic-quorum\n")])
+    assert (done.code, finalized(server)["kraft.version"]) == (0, 1)
+
+
 def test_upgrade_keeps_a_level_that_is_higher_than_that_of_the_release(server: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release 3.9 --bootstrap-server {server} --yes")
     assert done.returncode == 0, done.stderr
@@ -66,7 +100,7 @@ def test_upgrade_in_a_terminal_shows_the_plan_and_asks(server: str, answer: str,
     done = in_terminal(words, answers=[("Apply this plan? [y/N] ", answer)])
     assert done.code == code
     assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in done.text
-    assert done.text.endswith("default/kafka: InSync" if code == 0 else "not confirmed; nothing was changed")
+    assert done.text.endswith(": InSync" if code == 0 else "not confirmed; nothing was changed")
     assert finalized(server)["metadata.version"] == level
 
 
@@ -114,7 +148,9 @@ def older() -> Iterator[str]:
 
 
 IRREVERSIBLE = "1. metadata.version 21 (3.9-IV0) -> 29 (4.2-IV1)  irreversible"
-TO_APPROVE = re.compile(r"[Tt]o approve: (kafkafeatures upgrade .* --approve (sha256:[0-9a-f]{12}))$", re.MULTILINE)
+TO_APPROVE = re.compile(
+    r"[Tt]o approve: (kafkafeatures (?:up|down)grade .* --approve (sha256:[0-9a-f]{12}))$", re.MULTILINE
+)
 
 
 def approval_of(text: str) -> tuple[str, str]:
@@ -173,6 +209,12 @@ def test_a_refused_upgrade_saves_no_document(older: str, tmp_path: Path) -> None
     approved = shell(approval_of(done.stderr)[0])
     assert approved.returncode == 0, approved.stderr
     assert file.exists()
+
+
+def test_a_blocked_upgrade_saves_no_document(older: str, tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    done = shell(f"{PROGRAM} upgrade --feature foo.version=1 --bootstrap-server {older} --yes --save {file}")
+    assert (done.returncode, list(tmp_path.iterdir())) == (4, [])
 
 
 def test_a_yes_from_a_pipe_does_not_approve_an_irreversible_step(older: str) -> None:

@@ -60,7 +60,7 @@ def _refuse_unencrypted_secrets(tls: TlsSpec | None, sasl: SaslSpec | None) -> N
     """Raise ValueError for a mechanism that sends the secret itself, without TLS. SCRAM and GSSAPI send only proofs."""
     if tls is None and sasl is not None and sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
         raise ValueError(
-            f"{sasl.mechanism} without TLS would send the secret unencrypted; add 'tls: {{}}', or use SCRAM"
+            f"{sasl.mechanism} without TLS sends the secret in clear text; add 'tls: {{}}', or use a SCRAM mechanism"
         )
 
 

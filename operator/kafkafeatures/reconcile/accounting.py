@@ -120,8 +120,11 @@ def accounted(resource: Resource, status: Status, observation: Observation, earl
         status = without_withdrawn_plan(status, resource.desired, pods)
     if observation.past_levels is None:
         status = with_own_moves(previous_status, status)
-    # Without a cluster id the status is new or was lost, so any consent that can be used twice may have been used.
-    unverified = previous_status.unverified_consents if previous_status.cluster_id else repeatable(consents)
+    unverified = previous_status.unverified_consents
+    # Without a cluster id the status is new or was lost, so any consent that can be used twice may have been used;
+    # except for those that a command made in this run.
+    if not previous_status.cluster_id and resource.desired.approves_by_name:
+        unverified = tuple(repeatable(consents))
     # A change that was sent while the log could not be read cannot be told from other changes in it. So a consent to
     # downgrade that feature may have been used.
     not_followed = sent_without_log(previous_status) if observation.past_levels is not None else frozenset[str]()

@@ -75,7 +75,8 @@ class FileStore:
     state: path of the state file; None: the status is lost when the process ends.
     approve: hash of a plan that is approved.
     accepted_log: identity of a restored metadata log that a person has accepted; empty for none.
-    approves_by_name: False if a command derived the levels from a release, which approves nothing irreversible.
+    approves_by_name: False if a command made the document, which then approves neither what is irreversible nor what
+        needs a consent. Its consents are of this run, so none was used before.
     reread: reads the document once more; None if it is not to be read again, such as from stdin.
     changed_because: reason why nothing more is sent for this document; empty as long as it is unchanged.
     """
@@ -102,7 +103,7 @@ class FileStore:
         self._status = EMPTY
         # Consents that were in the document when its state file was created: nothing shows whether they were
         # used before. A consent that is added later is not among them.
-        self._unverified = repeatable(resource.spec.consents)
+        self._unverified = repeatable(resource.spec.consents) if approves_by_name else frozenset()
 
     def __enter__(self) -> FileStore:
         self._lock = self._take_lock(self._state) if self._state else None

@@ -29,6 +29,8 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST, OLD
 from tests.kafkafeatures.documents import read_file
+from tests.kafkafeatures.terminal import PROGRAM as IN_TERMINAL
+from tests.kafkafeatures.terminal import in_terminal
 
 UPDATE_FEATURES = 57
 
@@ -326,3 +328,17 @@ def test_apply_waits_while_an_old_broker_is_upgraded(refusing: Cluster, tmp_path
         refusing.nodes[2].stop()
         refusing.nodes[2].start(NEWEST)
     assert levels(describe(refusing))["metadata.version"] == 29
+
+
+def test_a_feature_is_raised_and_downgraded_by_flags_alone(cluster: Cluster) -> None:
+    flags = ("--bootstrap-server", cluster.bootstrap_servers, "--feature")
+    done = run("upgrade", "--yes", *flags, "group.version=1")
+    assert (done.returncode, levels(describe(cluster)).get("group.version")) == (0, 1), done.stderr
+    refused = run("downgrade", "--yes", *flags, "group.version=0")
+    assert (refused.returncode, levels(describe(cluster)).get("group.version")) == (3, 1), refused.stderr
+    assert "The downgrade may lose metadata" in refused.stderr
+    words = [*IN_TERMINAL, "downgrade", *flags, "group.version=0"]
+    declined = in_terminal(words, answers=[("Type group.version:1->0 to consent: ", "y\n")])
+    assert (declined.code, levels(describe(cluster)).get("group.version")) == (4, 1), declined.text
+    typed = in_terminal(words, answers=[("Type group.version:1->0 to consent: ", "group.version:1->0\n")])
+    assert (typed.code, levels(describe(cluster)).get("group.version", 0)) == (0, 0), typed.text

@@ -10,9 +10,11 @@ import yaml
 from kafkafeatures.cli.document import init
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from tests.kafkafeatures.worlds import answer, node, observation
 
 RANGES = {"metadata.version": (7, 27), "group.version": (0, 1), "share.version": (0, 1), "kraft.version": (0, 1)}
+OF_4_1 = {**RANGES, "transaction.version": (0, 2), "eligible.leader.replicas.version": (0, 1)}
 HOSTILE = {**RANGES, "share.version\nspec: {}": (0, 1)}
 SEEN = observation(
     *(node(id_, said=answer(HOSTILE), written=HOSTILE) for id_ in (1, 2)),
@@ -20,9 +22,11 @@ SEEN = observation(
 )  # fmt: skip
 
 
-def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+def printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *flags: str, observed: Observation = SEEN
+) -> str:
     def seen(_: object) -> Observation:
-        return SEEN
+        return observed
 
     monkeypatch.setattr(init, "look", lambda _: None)
     monkeypatch.setattr(init, "on_cluster", seen)
@@ -38,7 +42,7 @@ def test_init_lists_levels_by_name_and_unfinalized_features_as_comments(
     assert levels == [{"name": "group.version", "level": 1}, {"name": "metadata.version", "level": "4.1-IV1"}]
     comments = [line for line in text.splitlines() if "#" in line]
     assert comments == [
-        "    # Not finalized; remove the comment signs of a level to name it:",
+        "    # Supported by every node, but off. Uncomment to turn on:",
         "    # - name: share.version",
         "    #   level: 1",
     ]
@@ -50,9 +54,12 @@ SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required userna
 
 @pytest.mark.parametrize(
     ("mechanism", "jaas", "keys"),
-    [("SCRAM-SHA-512", SCRAM, "username, password"), ("GSSAPI", KRB5, "username, keytab, krb5.conf")],
+    [
+        ("SCRAM-SHA-512", SCRAM, "--from-literal=username=USERNAME --from-literal=password=PASSWORD"),
+        ("GSSAPI", KRB5, "--from-literal=username=PRINCIPAL --from-file=keytab --from-file=krb5.conf"),
+    ],
 )
-def test_init_names_the_secrets_to_create_with_their_keys(
+def test_init_prints_the_commands_that_create_the_secrets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
     mechanism: str, jaas: str, keys: str,
 ) -> None:  # fmt: skip
@@ -61,8 +68,35 @@ def test_init_names_the_secrets_to_create_with_their_keys(
         f"security.protocol=SASL_SSL\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n"
         "sasl.kerberos.service.name=kafka\n"
     )
-    first, *_ = text = printed(monkeypatch, capsys, "--config", str(properties)).splitlines()
-    assert first == (
-        f"# It needs these Secrets, each with the label kafkafeatures.dev/credentials=true: kafka-login ({keys})"
-    )
-    assert "secret-8f22" not in "\n".join(text)
+    text = printed(monkeypatch, capsys, "--config", str(properties))
+    assert text.splitlines()[:3] == [
+        "# It names Secrets; create them in the namespace of the resource:",
+        f"#   kubectl create secret generic kafka-login {keys} -n NAMESPACE",
+        "#   kubectl label secret kafka-login kafkafeatures.dev/credentials=true -n NAMESPACE",
+    ]
+    assert "secret-8f22" not in text
+
+
+def test_init_says_beside_each_level_what_every_node_supports_and_how_to_raise_them_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    observed = observation(
+        *(node(id_, said=answer(OF_4_1), written=OF_4_1) for id_ in (1, 2)),
+        levels={"metadata.version": 25, "group.version": 1}, cluster_id="4L6g3nShT-eMCtK--X86sw",
+    )  # fmt: skip
+    text = printed(monkeypatch, capsys, observed=observed)
+    assert '    # To raise them, replace levels with releaseVersion: "4.1", and set mode: Apply.' in text.splitlines()
+    assert "      level: 4.0-IV3  # every node supports 4.1-IV1" in text.splitlines()
+    assert "      level: 1" in text.splitlines()  # group.version is at its highest level
+    assert yaml.safe_load(text)["spec"]["features"]["levels"][1]["level"] == "4.0-IV3"
+
+
+def test_init_does_not_say_that_every_node_supports_a_level_if_one_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    observed = observation(
+        node(1, said=answer(RANGES), written=RANGES),
+        node(2, said=Failure(FailureKind.UNREACHABLE, "2:9092", "no answer"), written=None),
+        levels={"metadata.version": 25}, cluster_id="4L6g3nShT-eMCtK--X86sw",
+    )  # fmt: skip
+    assert "#" not in printed(monkeypatch, capsys, observed=observed)

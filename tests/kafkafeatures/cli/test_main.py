@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.shell.commands import COMMANDS, GROUPS
-from kafkafeatures.cli.shell.main import grouped_help
+from kafkafeatures.cli.shell.main import grouped_help, main
 from kafkafeatures.cli.shell.other_words import ANSWERS
+from kafkafeatures.cli.shell.site import runbook_of
 from tests.kafkasim import commands
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
@@ -64,13 +66,14 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("zzz",), 64, "unknown command 'zzz'; see kafkafeatures --help"),
         (("help", "descibe"), 64, "did you mean 'describe'?"),
         (("Describe",), 64, "unknown command 'Describe' (did you mean 'describe'?)"),
-        (("downgrade",), 64, "there is no command 'downgrade': to downgrade a feature, write its level into"),
-        (("downgrade", "--feature", "metadata.version=23"), 64, "add the consent <feature>:<from>-><to> to spec.conse"),
-        (("rollback", "--to", "1"), 64, "to downgrade a feature, write its level into a document"),
+        (("downgrade",), 64, "the following arguments are required: --feature"),
+        (("downgrade", "--feature", "metadata.version=23"), 64, "no cluster given; use --bootstrap-server or"),
+        (("upgrade",), 64, "one of the arguments --release/--release-version --feature is required"),
+        (("rollback", "--to", "1"), 64, "to downgrade a feature, run kafkafeatures downgrade --feature NAME=LEVEL"),
         (("undo",), 64, "from a migration to KRaft, set spec.migration.desired to RolledBack; see docs/how-to/migrate"),
         (("help", "undo"), 64, "there is no command 'undo': to downgrade a feature"),
         (("-n", "kafka", "rollback", "orders"), 64, "see docs/how-to/go-back.md"),
-        (("Downgrades",), 64, "there is no command 'Downgrades': to downgrade a feature"),
+        (("Downgrades",), 64, "unknown command 'Downgrades' (did you mean 'downgrade'?)"),
         (("revert",), 64, "there is no command 'revert': to downgrade"),
         (("lower",), 64, "there is no command 'lower': to downgrade"),
         (("rolback",), 64, "there is no command 'rolback': to downgrade"),
@@ -362,3 +365,27 @@ def test_a_command_word_of_another_tool_is_answered_with_an_explanation_and_no_s
 def test_the_flag_of_kafkas_own_tool_names_the_release_too(command: str) -> None:
     done = commands.command([command, "--release-version", "7.9", "--bootstrap-server", "127.0.0.1:1"])
     assert (done.returncode, "release '7.9' is one of Confluent Platform, with Kafka 3.9" in done.stderr) == (64, True)
+
+
+def test_a_page_is_named_by_its_file_or_by_its_address_where_the_site_is_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["undo"]) == 64
+    assert "see docs/how-to/go-back.md" in capsys.readouterr().err
+    assert runbook_of("TlsFailed") == "docs/runbooks/TlsFailed.md"
+    monkeypatch.setenv("KAFKAFEATURES_DOCS", "https://docs.example/kafkafeatures/")
+    assert main(["undo"]) == 64
+    assert "see https://docs.example/kafkafeatures/how-to/go-back.html" in capsys.readouterr().err
+    assert runbook_of("TlsFailed") == "https://docs.example/kafkafeatures/runbooks/TlsFailed.html"
+    assert [runbook_of(reason) for reason in ("InSync", "OfANewerOperator", "")] == ["", "", ""]
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.needs_action])
+def test_a_runbook_that_a_message_names_exists(reason: Reason) -> None:
+    assert (Path(__file__).parents[3] / runbook_of(reason)).exists()
+
+
+def test_the_list_of_commands_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    *lines, _ = grouped_help().splitlines()  # the last line has a command to type
+    assert max(map(len, lines)) <= 60

@@ -72,7 +72,7 @@ def test_an_exported_svg_is_a_complete_document_with_aligned_columns() -> None:
 def test_an_exported_html_page_has_the_text_of_the_terminal() -> None:
     (inside,) = re.findall("<pre>\n(.*)\n</pre>", as_html(OURS, "t"), re.DOTALL)
     lines = unescape(re.sub("<[^>]*>", "", inside)).splitlines()
-    assert lines[0] == "metadata.version 3.9-IV0 -> 4.1-IV1: blocked by 1 of 3 nodes and 1 ghost"
+    assert lines[0] == "metadata.version 3.9-IV0 -> 4.1-IV1: blocked by broker 2 (Kafka 3.9) and broker 4 (a ghost)"
     assert "  NodeRange: broker 2, Kafka 3.9" in lines
 
 

@@ -106,7 +106,7 @@ def test_the_remedy_for_a_stalled_resource_comes_from_the_blocker_named_by_its_c
     assert named is not None
     assert "; start a controller with id 3003 on the new Kafka once" in named.text
     assert unnamed is not None
-    assert unnamed.text.endswith("; see kafkafeatures status orders -n kafka")
+    assert unnamed.text.endswith("; see kafkafeatures status orders -n kafka; see docs/runbooks/GhostRegistration.md")
     assert "broker 7" not in named.text + unnamed.text
 
 

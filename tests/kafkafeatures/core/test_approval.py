@@ -61,6 +61,13 @@ def test_an_irreversible_level_that_no_person_named_waits_for_an_approval() -> N
     assert isinstance(deciding(DesiredState({"group.version": 1}, approves_by_name=False)), Act)  # lossy
 
 
+def test_a_consent_that_no_person_gave_waits_for_an_approval() -> None:
+    consented = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    observation = world(group_version=1)
+    assert isinstance(deciding(consented, observation), Act)
+    assert isinstance(deciding(replace(consented, approves_by_name=False), observation), Held)
+
+
 def with_hash(wanted: DesiredState, *hashes: str) -> DesiredState:
     return DesiredState(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
 

@@ -25,10 +25,10 @@ BLOCKS_SHOWN = 6
 """Blocks that are shown in full; the nodes of further ones are only named."""
 
 
-def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
-    """Print each blocker, with its remedies indented below it."""
+def draw_blockers(console: Console, blockers: Iterable[BlockerStatus], *, most: int = BLOCKS_SHOWN) -> None:
+    """Print each blocker, with its remedies indented below it. `most`: blocks that are shown in full."""
     groups = blocks(blockers)
-    for block in groups[:BLOCKS_SHOWN]:
+    for block in groups[:most]:
         first = block[0]
         if is_about_ranges(first):
             item(console, Text.assemble((first.kind, "bold red"), f": {_head(first)}"))
@@ -39,17 +39,8 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
                 item(console, Text.assemble((first.kind, "bold red"), f": {text}"))
         for text in dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy):
             remedy(console, text, indent=4)
-    if omitted := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in groups[BLOCKS_SHOWN:]]:
+    if omitted := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in groups[most:]]:
         item(console, Text(f"and {len(omitted)} more: {'; '.join(omitted)}"))
-
-
-def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
-    """One line for each block, with its remedies, for output that is no terminal."""
-    for block in blocks(blockers):
-        parts = (
-            [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else messages(block)
-        )
-        yield "; ".join((*parts, *dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy)))
 
 
 def is_about_ranges(blocker: BlockerStatus) -> bool:

@@ -200,7 +200,25 @@ def flags_of(arguments: argparse.Namespace) -> str:
 def failed(failure: Failure) -> CommandFailed:
     """The error for a cluster that could not be read, also if it refused our user."""
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
-    return CommandFailed(printable(str(failure)), Exit.UNREACHABLE, what=message, where=address, remedy=remedy)
+    return CommandFailed(
+        printable(str(failure)),
+        Exit.UNREACHABLE,
+        what=message,
+        where=address,
+        remedy=remedy,
+        page=_runbook_of(failure.kind),
+    )
+
+
+def _runbook_of(kind: FailureKind) -> str:
+    """The runbook about this kind of failure."""
+    from kafkafeatures.api.reasons import Reason
+    from kafkafeatures.cli.shell.site import runbook_of
+    from kafkafeatures.core.report.status import UNREACHABLE_BECAUSE
+
+    if kind is FailureKind.AUTHORIZATION:
+        return runbook_of(Reason.NOT_AUTHORIZED)
+    return runbook_of(UNREACHABLE_BECAUSE.get(kind, Reason.UNREACHABLE))
 
 
 def on_cluster(work: Coroutine[Any, Any, T], *, code_of_interrupt: int = interrupts.EXIT_CODE) -> T:

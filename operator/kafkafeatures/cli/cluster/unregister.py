@@ -136,7 +136,7 @@ def _reassignment(hosted: HostedTopics) -> str:
 def _ask(node: Node, role: Role) -> None:
     """Ask the person at the terminal. Raises CommandFailed unless the id of the node is typed."""
     if not sys.stdin.isatty():
-        raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
+        raise CommandFailed("not a terminal; use --yes to skip confirmation; nothing was changed", Exit.USAGE)
     tell(f"{role.value.lower()} {node.id} ({node.host}:{node.port}) {_GONE[role]}.")
     print("Type its id to unregister it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != str(node.id):

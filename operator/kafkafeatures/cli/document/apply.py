@@ -35,9 +35,10 @@ from kafkafeatures.cli.document.documents import (
 from kafkafeatures.cli.document.permission import ConfirmationRequired, Permission
 from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import FORMATS, console, tell
+from kafkafeatures.cli.shell.output import FORMATS, NEVER_WRAPPED, console, tell
+from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.cli.shell.values import duration
-from kafkafeatures.core.engine.blockers import Blocker, grouped
+from kafkafeatures.core.engine.blockers import Blocker, blocked_by, grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_apply_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags that `apply` and `upgrade` share: `--timeout`, `--yes`, `--dry-run`, `-o`."""
+    """Flags that `apply`, `upgrade` and `downgrade` share: `--timeout`, `--yes`, `--dry-run`, `-o`."""
     parser.add_argument(
         "--timeout",
         type=duration,
@@ -121,37 +122,29 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             if driver.asks_people and arguments.timeout <= stable_for:
                 tell(_NEVER_STABLE.format(document, format_span(timedelta(seconds=stable_for))))
             store = stack.enter_context(document.store(arguments, reads_again=True))
-        has_hash = bool(resource.spec.approval.plan_hash)
-        permission, progress = Permission(store, arguments, approved_in_document=has_hash), _Progress()
-        while True:
-            try:
-                last, code = on_loop(
-                    _until_settled(
-                        store, connection, document, arguments.timeout, progress=progress, permission=permission
-                    )
-                )
-                break
-            except ConfirmationRequired as question:
-                # The question is asked without a connection; afterwards everything is read anew.
-                try:
-                    permission.ask(question)
-                except BaseException:  # the answer was no, or Ctrl-C
-                    if not progress.has_sent:
-                        document.remove_created_files()  # nothing was sent: files that `upgrade` wrote are of no use
-                    raise
+        permission, progress = Permission(store, arguments, document), _Progress()
+        try:
+            last, code = _with_questions(
+                store, connection, document, arguments.timeout, progress=progress, permission=permission
+            )
+        except BaseException:  # also for the answer no, and Ctrl-C
+            progress.remove_unused(document)
+            raise
         state = store.state
-        if code is Exit.APPROVAL and document.created_files and not progress.has_sent:
-            document.remove_created_files()
+        if code is not Exit.DONE and progress.remove_unused(document):
             state = None
     to_approve = ""
     permission.show(last.status)
     if code is Exit.APPROVAL and last.status.plan:
         to_approve = how_to_approve(arguments, document, last.status.plan.hash)
-    _last_words(last, code, to_approve)
+    _last_words(last, code, to_approve, skips_confirmation=arguments.yes)
     is_refused = code in (Exit.APPROVAL, Exit.BLOCKED)
-    ending = f"{document}: {last.status.reason(Condition.READY)}{': blocked' if code is Exit.BLOCKED else ''}"
+    blockers = last.decision.blockers if code is Exit.BLOCKED and not isinstance(last.decision, Failure) else ()
+    ending = f"{document}: {blocked_by(blockers) if blockers else last.status.reason(Condition.READY)}"
     if is_refused and not progress.has_sent:
         ending += "; nothing was changed"
+    if page := runbook_of(last.status.reason(Condition.READY) or ""):
+        ending += f"; see {page}"
     if arguments.output is None and sys.stdout.isatty():
         if progress.summary:
             print(progress.summary)
@@ -166,6 +159,28 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
         "status": last.status.as_json(),
     }
     return code, result if arguments.output else None
+
+
+def _with_questions(
+    store: FileStore,
+    connection: ConnectionSettings,
+    document: Document,
+    timeout: float,
+    *,
+    progress: _Progress,
+    permission: Permission,
+) -> tuple[Reconciliation, Exit]:
+    """Reconcile until settled, and ask the questions that come up. Returns and raises what `_until_settled` does;
+    CommandFailed also if the answer is no.
+    """
+    while True:
+        try:
+            return on_loop(
+                _until_settled(store, connection, document, timeout, progress=progress, permission=permission)
+            )
+        except ConfirmationRequired as question:
+            # The question is asked without a connection; afterwards everything is read anew.
+            permission.ask(question)
 
 
 async def _until_settled(
@@ -233,15 +248,15 @@ def _before_act(permission: Permission, progress: _Progress, evaluation: Evaluat
 
 
 class _Progress:
-    """State of the command that outlasts a question to the user: the last line printed, whether a step was sent,
-    whether the cluster was ever read, and the ages of its readings. On a terminal each level has a line that is
+    """State of the command that outlasts a question to the user: the last line printed, whether a step was begun, or
+    sent, whether the cluster was ever read, and the ages of its readings. On a terminal each level has a line that is
     redrawn.
     """
 
     def __init__(self) -> None:
         self.ages = Ages(SYSTEM.monotonic)
         self.last_line = ""
-        self.has_sent = False
+        self.has_begun = self.has_sent = False
         self._was_read = False
         self._live: LiveSteps | None = None
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -251,8 +266,18 @@ class _Progress:
 
     def begin(self, evaluation: Evaluation) -> None:
         """Called right before a step is sent."""
+        self.has_begun = True
         if self._live is not None:
             self._live.begin(evaluation)
+
+    def remove_unused(self, document: Document) -> bool:
+        """Remove files that `upgrade` or `downgrade` wrote, if no step was begun: nobody confirmed what they name.
+        Returns True if there were any.
+        """
+        if self.has_begun:
+            return False
+        document.remove_created_files()
+        return bool(document.created_files)
 
     def sent(self, effect: EffectRecord) -> None:
         """Called right before a step is sent."""
@@ -330,22 +355,21 @@ def _line(last: Reconciliation, code: Exit | None) -> str:
 
 
 def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
-    """Print what prevents more: in blocks on a terminal, in lines elsewhere."""
-    from kafkafeatures.cli.cluster.blockers_text import blocker_lines, draw_blockers
+    """Print what prevents more; in a script every blocker, however many there are."""
+    from kafkafeatures.cli.cluster.blockers_text import BLOCKS_SHOWN, draw_blockers
     from kafkafeatures.core.report.blockers import blocker_status
 
-    records = map(blocker_status, grouped(blockers))
-    if sys.stderr.isatty():
-        console(errors=True).print("Blockers", style="bold")
-        draw_blockers(console(errors=True), records)
-        return
-    tell("Blockers")
-    for line in blocker_lines(records):
-        tell(f"kafkafeatures: {line}")
+    records = list(map(blocker_status, grouped(blockers)))
+    is_terminal = sys.stderr.isatty()
+    stderr = console(errors=True, width=None if is_terminal else NEVER_WRAPPED)
+    stderr.print("Blockers", style="bold")
+    draw_blockers(stderr, records, most=BLOCKS_SHOWN if is_terminal else len(records))
 
 
-def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
-    """Print on stderr, as far as they apply, the blockers, how to approve the plan, and that the time is over."""
+def _last_words(last: Reconciliation, code: Exit, to_approve: str, *, skips_confirmation: bool) -> None:
+    """Print on stderr, as far as they apply, the blockers, how to approve the plan, and that the time is over.
+    `skips_confirmation`: `--yes` was given, which approves no plan.
+    """
     decision: Decision | Failure = last.decision
     if isinstance(decision, Stalled | Wait | Held):
         if decision.blockers:
@@ -353,6 +377,7 @@ def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
         if code is Exit.APPROVAL:
             is_changed = last.status.reason(Condition.APPROVAL_REQUIRED) == Reason.PLAN_CHANGED
             plan = "the approval is for another plan; this one" if is_changed else "a plan"
-            tell(f"kafkafeatures: {plan} is waiting for approval; to approve: {to_approve}")
+            limit = "--yes does not approve it; " if skips_confirmation else ""
+            tell(f"kafkafeatures: {plan} is waiting for approval; {limit}to approve: {to_approve}")
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")

@@ -1,7 +1,7 @@
 """Flags that name documents, their state files and secrets: reads what they name, and turns whatever is wrong into
 errors.
 
-Shared by `plan`, `apply`, `upgrade` and the commands of `migration`.
+Shared by `plan`, `apply`, `upgrade`, `downgrade` and the commands of `migration`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Document(Struct, frozen=True):
     `owners`: the names of documents by the cluster id that they own, shared by all documents of a command. `settings`:
     connection settings from flags, in place of those in the document. `command`: the command line that made the
     document, if no person wrote it; then naming a level in it does not approve anything irreversible. `created_files`:
-    files that this command created, and removes if its plan is not approved.
+    files that this command created, and removes if no step is begun.
     """
 
     file: Path
@@ -95,6 +95,8 @@ class Document(Struct, frozen=True):
     created_files: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
+        if self.command:  # a name that no person gave says nothing
+            return f"cluster {self.resource.spec.cluster.cluster_id}"
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
 
     def store(self, arguments: argparse.Namespace, *, reads_again: bool = False) -> FileStore:
@@ -269,9 +271,16 @@ def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash:
 
 
 def flags_given(arguments: argparse.Namespace, names: Iterable[str]) -> tuple[str, ...]:
-    """Flags of these names that have a value, as words of a command line."""
+    """Flags of these names that have a value, as words of a command line; one with several values is repeated."""
     flag_values = ((f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in names)
-    return tuple(chain.from_iterable((flag, str(value)) for flag, value in flag_values if value))
+    return tuple(
+        chain.from_iterable(
+            (flag, str(value))
+            for flag, values in flag_values
+            for value in (values if isinstance(values, list) else [values])
+            if value
+        )
+    )
 
 
 class ConnectionSettings(NamedTuple):

@@ -5,8 +5,10 @@ without reading it. Changes nothing.
 from __future__ import annotations
 
 import argparse
+import io
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND, KRAFT_VERSION
@@ -16,17 +18,27 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.facts.observation import Observation, Unknown, supported_by_all
-from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.facts.releases import bundle, level_name, releases
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 
 _FEATURE_NAME = re.compile(r"[a-z0-9._-]{1,64}")
 DEFAULT_NAME = "kafka"
 """Name of the resource, unless `--name` gives another."""
 _LOGIN, _CA, _CLIENT = "kafka-login", "kafka-ca", "kafka-client"
-_SECRET_KEYS = {_LOGIN: "username, password", _CA: "ca.crt", _CLIENT: "tls.crt, tls.key"}
-"""Secrets that a document names, and their keys (docs/how-to/connect.md)."""
-_LOGIN_KEYS = {"OAUTHBEARER": "token", "GSSAPI": "username, keytab, krb5.conf"}
-"""Keys of a login, by mechanism, where they are not those of a user name and a password."""
+_CREATE = {
+    _LOGIN: "generic kafka-login --from-literal=username=USERNAME --from-literal=password=PASSWORD",
+    _CA: "generic kafka-ca --from-file=ca.crt",
+    _CLIENT: "tls kafka-client --cert=tls.crt --key=tls.key",
+}
+"""Arguments of `kubectl create secret` for the Secrets that a document names (docs/how-to/connect.md)."""
+_LOGINS = {
+    "OAUTHBEARER": (
+        "generic kafka-login --from-literal=token-url=URL --from-literal=client-id=ID "
+        "--from-literal=client-secret=SECRET"
+    ),
+    "GSSAPI": "generic kafka-login --from-literal=username=PRINCIPAL --from-file=keytab --from-file=krb5.conf",
+}
+"""Arguments for a login, by mechanism, if it is not a user name and a password."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,14 +66,56 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_from_flags(arguments)
     observation = on_cluster(look(settings))
     document = document_of(arguments.name or DEFAULT_NAME, settings, observation)
-    levels = document["spec"]["features"]["levels"]
-    secrets = _secrets_in(document["spec"]["cluster"])
-    if secrets:
-        print(f"# It needs these Secrets, each with the label {CREDENTIALS}=true: {'; '.join(secrets)}")
-    print_document(_with_names(document), "yaml")
-    for line in _not_finalized(observation) if levels else ():
+    levels = {level["name"]: level["level"] for level in document["spec"]["features"]["levels"]}
+    for line in _secrets_to_create(document["spec"]["cluster"]):
+        print(f"# {line}")
+    highest = _highest_levels(observation)
+    sys.stdout.write(_with_comments(_text_of(_with_names(document)), levels, highest))
+    for line in _not_finalized(levels, highest) if levels else ():
         print(f"    # {line}")
     return Exit.DONE
+
+
+def _text_of(document: dict[str, Any]) -> str:
+    stream = io.StringIO()
+    print_document(document, "yaml", stream)
+    return stream.getvalue()
+
+
+def _highest_levels(observation: Observation) -> dict[str, int]:
+    """The highest level that every node supports, by feature; without features whose range is unknown on a node, and
+    without kraft.version, which no release raises.
+    """
+    names = [
+        name
+        for name in observation.feature_names()
+        if name != KRAFT_VERSION and all(node.known_range_of(name) is not None for node in observation.nodes)
+    ]
+    ranges = supported_by_all(observation, names)
+    return {name: supported.max for name, supported in ranges.items() if supported is not None}
+
+
+def _with_comments(text: str, levels: Mapping[str, int], highest: Mapping[str, int]) -> str:
+    """The text of a document, with the highest level beside each level that can be raised, and a line on how to raise
+    them all. `levels`: those in the document, in its order.
+    """
+    raised = next((name for name in reversed(releases()) if _can_be_raised_to(name, levels, highest)), "")
+    features, lines = iter(levels), []
+    for line in text.splitlines():
+        if raised and line == "    levels:":
+            lines.append(f'    # To raise them, replace levels with releaseVersion: "{raised}", and set mode: Apply.')
+        if line.startswith("      level: ") and highest.get(name := next(features), 0) > levels[name]:
+            level = level_name(name, highest[name]) or highest[name]
+            line += f"  # every node supports {level}"  # noqa: PLW2901 - the same line, longer
+        lines.append(line)
+    return "\n".join([*lines, ""])
+
+
+def _can_be_raised_to(release: str, levels: Mapping[str, int], highest: Mapping[str, int]) -> bool:
+    """True if every node supports the levels of the release, and one of them is above the finalized level."""
+    targets = bundle(release) or {}
+    supported = all(level <= highest.get(name, 0) for name, level in targets.items())
+    return supported and any(level > levels.get(name, 0) for name, level in targets.items())
 
 
 def _with_names(document: dict[str, Any]) -> dict[str, Any]:
@@ -71,38 +125,30 @@ def _with_names(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _secrets_in(cluster: dict[str, Any]) -> list[str]:
-    """The Secrets that the document names, each with its keys, as a person has to make them."""
+def _secrets_to_create(cluster: dict[str, Any]) -> Iterator[str]:
+    """Lines with the commands that create the Secrets which the document names; none if it names none."""
     listeners = (cluster, cluster.get("controllerListener") or {})
+    parts = [part for listener in listeners for part in (listener.get("tls") or {}, listener.get("sasl") or {})]
     names = dict.fromkeys(
-        reference["name"]
-        for listener in listeners
-        for part in (listener.get("tls") or {}, listener.get("sasl") or {})
-        for reference in part.values()
-        if isinstance(reference, dict)
+        reference["name"] for part in parts for reference in part.values() if isinstance(reference, dict)
     )
-    keys = dict(_SECRET_KEYS)
-    for sasl in (listener["sasl"] for listener in listeners if "sasl" in listener):
-        keys[_LOGIN] = _LOGIN_KEYS.get(sasl["mechanism"], keys[_LOGIN])
-    return [f"{name} ({keys[name]})" for name in names]
+    if names:
+        yield "It names Secrets; create them in the namespace of the resource:"
+    for name in names:
+        logins = [_LOGINS[part["mechanism"]] for part in parts if name == _LOGIN and part.get("mechanism") in _LOGINS]
+        yield f"  kubectl create secret {(*logins, _CREATE[name])[0]} -n NAMESPACE"
+        yield f"  kubectl label secret {name} {CREDENTIALS}=true -n NAMESPACE"
 
 
-def _not_finalized(observation: Observation) -> Iterator[str]:
+def _not_finalized(levels: Mapping[str, int], highest: Mapping[str, int]) -> Iterator[str]:
     """Lines of YAML for features that every node supports and that are not finalized, to be printed as comments."""
-    finalized = observation.known_levels
-    unfinalized = [name for name in observation.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
     # Names come from nodes: one with a line break would end the comment.
-    valid_names = filter(_FEATURE_NAME.fullmatch, unfinalized)
-    ranges = {
-        name: supported
-        for name, supported in supported_by_all(observation, valid_names).items()
-        if supported is not None and supported.max > 0
-    }
-    if ranges:
-        yield "Not finalized; remove the comment signs of a level to name it:"
-    for name, supported in ranges.items():
+    unfinalized = [name for name in highest if highest[name] and name not in levels and _FEATURE_NAME.fullmatch(name)]
+    if unfinalized:
+        yield "Supported by every node, but off. Uncomment to turn on:"
+    for name in unfinalized:
         yield f"- name: {name}"
-        yield f"  level: {supported.max}"
+        yield f"  level: {highest[name]}"
 
 
 def document_of(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kafkafeatures.api.status import Status, StepState
+from kafkafeatures.cli.document.documents import Document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, paragraph, tell
 from kafkafeatures.core.engine.plan import HASH_SHOWN
@@ -37,15 +38,19 @@ class Permission:
     Without a terminal there is no question, so a plan that needs no approval, or has it, is carried out. If it uses a
     consent that may have been used before, only a yes at the terminal or `--yes` suffices.
 
+    A document that a command made has the consents that its plan needs, and no person gave them yet: the person types
+    each instead of a yes.
+
     A person's yes also approves a plan that requires approval, unless a plan was approved by its hash (`--approve`, or
     in the document): then no other plan is carried out.
     """
 
-    def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
-        self._store = store
+    def __init__(self, store: FileStore, arguments: argparse.Namespace, document: Document) -> None:
+        self._store, self._document = store, document
         self._skips_confirmation: bool = arguments.yes
         self._has_approved_hash = bool(arguments.approve)  # by --approve: no other plan is carried out
-        self._may_approve = not (self._skips_confirmation or self._has_approved_hash or approved_in_document)
+        has_hash = self._has_approved_hash or bool(document.resource.spec.approval.plan_hash)
+        self._may_approve = not (self._skips_confirmation or has_hash)
         self._confirmed = ""  # the hash of the plan that the person confirmed
         self._shown = ""  # the hash of the plan that was printed last
 
@@ -73,17 +78,16 @@ class Permission:
         if plan is None:
             raise RuntimeError("nothing is asked without a plan")
         self.show(question.status)
-        consents = (step.consent for step in plan.steps if step.state != StepState.DONE)
+        consents = [step.consent for step in plan.steps if step.consent and step.state != StepState.DONE]
         doubts = question.doubts or self._store.why_unverified(consents)
         if doubts:
             paragraph(f"{doubts[0].upper()}{doubts[1:]}.", errors=True)
-        print(
-            "Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if consents and self._document.command:
+            is_confirmed = all(_answer(f"Type {consent} to consent: ") == consent for consent in consents)
+        else:
+            answer = _answer("Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ")
+            is_confirmed = answer.lower() in ("y", "yes")
+        if not is_confirmed:
             raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
         self._confirmed = plan.hash
         if question.approves:
@@ -97,7 +101,8 @@ class Permission:
         from kafkafeatures.cli.document.steps_text import draw_steps, step_lines, warnings_of
 
         self._shown = plan.hash
-        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {status.cluster_id or 'unknown'}:")
+        cluster = "" if self._document.command else f", cluster {status.cluster_id or 'unknown'}"
+        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._document}{cluster}:")
         if not sys.stderr.isatty():
             for line in (*step_lines(plan.steps), *warnings_of(plan.steps)):
                 tell(line)
@@ -111,6 +116,12 @@ def unverified_consents(evaluation: Evaluation) -> Iterator[str]:
     """Consents of the plan that may have been used before, as the status does not show it either way."""
     yield from levels_in(evaluation.proposal).unverified
     yield from chain.from_iterable(stage.unverified for stage in evaluation.stages)
+
+
+def _answer(question: str) -> str:
+    """The line that the person types after the question, without blanks around it."""
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
 
 
 def at_terminal() -> bool:

@@ -13,7 +13,8 @@ from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
 from kafkafeatures.cli.shell.indented import line
-from kafkafeatures.core.engine.blockers import grouped
+from kafkafeatures.cli.shell.site import runbook_of
+from kafkafeatures.core.engine.blockers import blocked_by, grouped
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
@@ -42,11 +43,16 @@ def draw_plan(
         line(console, dry_run(evaluation.verdict))
     console.print()
     text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
+    if verdict is PlanVerdict.BLOCKED and blocked:
+        text.append(blocked_by(blocked).removeprefix("blocked"))
     if not evaluation.proposal.plan.is_over:
         text.append(f"  {evaluation.proposal.plan.hash[:HASH_SHOWN]}")
-        approved_by = evaluation.approved_by
+        # A blocked plan is not carried out, and levels that a command computed are not named by a person.
+        approved_by = None if blocked or not evaluation.desired.approves_by_name else evaluation.approved_by
         text.append(f"  {APPROVED[approved_by]}" if approved_by else "")
     line(console, text)
+    if blocked and (page := runbook_of(evaluation.decision.reason)):
+        line(console, Text(f"See {page}"))
     for note in notes_of(evaluation, status):
         line(console, Text(note))
     draw_way_back(console, status.way_back)
@@ -74,7 +80,7 @@ def _steps(console: Console, evaluation: Evaluation) -> None:
         return
     console.print()
     console.print(Text("Steps", "bold"))
-    draw_steps(console, steps_of(evaluation.proposal.plan))
+    draw_steps(console, tuple(steps_of(evaluation.proposal.plan)))
 
 
 def dry_run(verdict: DryRun) -> Text:

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import PlanVerdict
@@ -34,7 +34,7 @@ UNDO: Mapping[str, str] = {Undo.IMPOSSIBLE: "irreversible", Undo.LOSSY: "downgra
 """Marks of steps that cannot be undone safely."""
 
 
-def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
+def draw_steps(console: Console, steps: Sequence[StepStatus]) -> None:
     """Print each step: the change, its state, a mark if it cannot be undone safely, and how far the cluster can go back
     afterwards.
     """
@@ -47,13 +47,17 @@ def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
         hanging(console, text, indent=5, first=Text("  "))
         for effect in filter(None, (*step.effects, step.way_back)):
             hanging(console, Text(effect, "dim"), indent=5)
+    if loss := _loss(steps):
+        hanging(console, Text(loss, "dim"), indent=2, first=Text("  "))
 
 
-def step_lines(steps: Iterable[StepStatus]) -> Iterator[str]:
+def step_lines(steps: Sequence[StepStatus]) -> Iterator[str]:
     """The output of `draw_steps` as plain lines."""
     for step in steps:
         yield f"  {_title(step)}{_mark(step)}"
         yield from (f"     {effect}" for effect in filter(None, (*step.effects, step.way_back)))
+    if loss := _loss(steps):
+        yield f"  {loss}"
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
@@ -79,6 +83,14 @@ def draw_way_back(console: Console, way_back: WayBack | None) -> None:
         from kafkafeatures.cli.shell.indented import line
 
         line(console, Text(f"Way back: {until_of(way_back)}: {way_back.how or '?'}"))
+
+
+def _loss(steps: Iterable[StepStatus]) -> str:
+    """Sentence about raises whose downgrade may lose metadata; empty if there are none."""
+    *others, last = ["", *(step.id for step in steps if step.undo == Undo.LOSSY and not step.consent)]
+    numbers = f"Steps {', '.join(others[1:])} and {last}" if others[1:] else f"Step {last}"
+    lost = "can be downgraded, but metadata that was written at the new level may then be lost"
+    return f"{numbers} {lost}." if last else ""
 
 
 def _title(step: StepStatus) -> str:

@@ -25,7 +25,6 @@ import re
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.polling import Ending, until
@@ -38,9 +37,10 @@ from kafkafeatures.cli.kube.wait_rolled import (
     why_not_rolled,
 )
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.values import duration
+from kafkafeatures.cli.shell.site import runbook_of
+from kafkafeatures.cli.shell.values import duration, level_in
 from kafkafeatures.core.engine.plan import HASH_SHOWN
-from kafkafeatures.core.facts.releases import format_level, metadata_version_named
+from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.kube.workloads.templates import Templates
 
 SEEN_WITHIN = 60.0
@@ -115,7 +115,9 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
             (blocker.remedy for blocker in blockers if blocker.remedy), f"see kafkafeatures status {resource.flags}"
         )
         text = f"{resource} is stalled: {stalled.reason}: {stalled.message}"
-        return Ending(Exit.STALLED, text if remedy in stalled.message else f"{text}; {remedy}")
+        page = runbook_of(stalled.reason or "")
+        parts = (text, "" if remedy in stalled.message else remedy, f"see {page}" if page else "")
+        return Ending(Exit.STALLED, "; ".join(filter(None, parts)))
     if resource.true_condition(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(
@@ -184,14 +186,7 @@ def _goal(text: str) -> Goal:
         raise argparse.ArgumentTypeError(
             f"invalid condition {text[:60]!r}: expected ready, rolled, or 'feature=NAME>=LEVEL' (in quotes)"
         )
-    feature, level = match[1], _level(match[1], match[2])
+    feature, level = match[1], level_in(match[1], match[2])
     if level is None or level < 1:
         raise argparse.ArgumentTypeError(f"invalid level {match[2]!r} of {feature}: expected a level above 0")
     return Goal(feature, level)
-
-
-def _level(feature: str, text: str) -> int | None:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    version = metadata_version_named(text) if feature == METADATA_VERSION else None
-    return version.level if version else None

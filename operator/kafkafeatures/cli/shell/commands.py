@@ -18,7 +18,14 @@ COMMANDS = {
     ),
     "plan": ("kafkafeatures.cli.document.plan", "show what apply would do, and its blockers; changes nothing"),
     "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
-    "upgrade": ("kafkafeatures.cli.document.upgrade", "raise a cluster to the levels of a release, without a document"),
+    "upgrade": (
+        "kafkafeatures.cli.document.upgrade",
+        "raise a cluster to the levels of a release, or single features, without a document",
+    ),
+    "downgrade": (
+        "kafkafeatures.cli.document.downgrade",
+        "downgrade features, without a document; shows what may be lost, and asks for consent",
+    ),
     "init": ("kafkafeatures.cli.document.init", "print a document that matches a cluster, to adopt it"),
     "unregister": ("kafkafeatures.cli.cluster.unregister", "unregister a broker or a controller that no longer exists"),
     "migration": (
@@ -65,7 +72,7 @@ COMMANDS = {
 
 GROUPS = {
     "look": ("describe", "check", "plan", "init", "migration", "clients", "serve"),
-    "change": ("apply", "upgrade", "unregister"),
+    "change": ("apply", "upgrade", "downgrade", "unregister"),
     "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "restart", "report", "run"),
     "files and pipelines": ("log", "pipeline"),
     "more": ("demo", "simulate", "completion", "version"),

@@ -69,16 +69,24 @@ class CommandFailed(Exception):
     """Ends a command with an exit code and one line on stderr (problem, place, remedy), or several lines, one for each
     problem.
 
-    `what`, `where` and `remedy`: the parts of the line, for JSON, if they are known. `program`: name before the
-    message.
+    `what`, `where` and `remedy`: the parts of the line, for JSON, if they are known. `page`: the page of the
+    documentation about it, with its address; empty for none. `program`: name before the message.
     """
 
     def __init__(
-        self, message: str, code: Exit, *, what: str = "", where: str = "", remedy: str = "", program: str = PROGRAM
+        self,
+        message: str,
+        code: Exit,
+        *,
+        what: str = "",
+        where: str = "",
+        remedy: str = "",
+        page: str = "",
+        program: str = PROGRAM,
     ) -> None:
-        super().__init__(message)
+        super().__init__(f"{message}; see {page}" if page else message)
         self.code, self.program = code, program
-        self._parts = {"what": what or message, "where": where, "remedy": remedy}
+        self._parts = {"what": what or message, "where": where, "remedy": remedy, "page": page}
 
     def add_source(self, source: str) -> None:
         """Add where the connection that failed comes from: not every user knows each source."""

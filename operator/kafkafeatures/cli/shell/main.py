@@ -30,8 +30,12 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def format_help(self) -> str:
-        """The help of all commands is in groups, which argparse does not support."""
-        if self.command or self.prog != PROGRAM:
+        """The help of all commands is in groups, which argparse does not support. That of a command ends with examples
+        and its page.
+        """
+        if self.prog != PROGRAM:
+            return super().format_help() + _examples(self.prog.split()[1])
+        if self.command:
             return super().format_help()
         return f"{self.format_usage()}\n{self.description}\n{grouped_help()}"
 
@@ -106,17 +110,28 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def grouped_help() -> str:
-    """One line for each command, no wider than 80 columns."""
+    """One line for each command, no wider than the terminal or 80 columns."""
+    from shutil import get_terminal_size
     from textwrap import wrap
 
-    width = max(map(len, COMMANDS)) + 4
+    columns, width = min(get_terminal_size().columns, 80), max(map(len, COMMANDS)) + 4
     lines = []
     for group, names in GROUPS.items():
         lines += ["", f"{group}:"]
         for name in names:
-            first, *continuation = wrap(COMMANDS[name][1], 80 - width)
+            first, *continuation = wrap(COMMANDS[name][1], max(columns - width, 20))
             lines += [f"  {name:<{width - 2}}{first}", *(" " * width + line for line in continuation)]
     return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help explains a command, --version shows the version."]) + "\n"
+
+
+def _examples(command: str) -> str:
+    """The examples of a command, and its page."""
+    from kafkafeatures.cli.shell.examples import EXAMPLES
+    from kafkafeatures.cli.shell.site import with_addresses
+
+    lines = [f"  # {purpose}\n  {PROGRAM} {words}" for purpose, words in EXAMPLES[command]]
+    page = with_addresses(f"docs/reference/commands/{command}.md")
+    return "\n".join(["", "examples:", *lines, "", f"Page: {page}", ""])
 
 
 def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -125,10 +140,11 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         from difflib import get_close_matches
 
         from kafkafeatures.cli.shell.other_words import ANSWERS
+        from kafkafeatures.cli.shell.site import with_addresses
 
         similar = get_close_matches(words[0].lower(), (*COMMANDS, *ANSWERS), n=1)
         if similar and similar[0] in ANSWERS:
-            problem, remedy = f"there is no command {words[0][:60]!r}", ANSWERS[similar[0]]
+            problem, remedy = f"there is no command {words[0][:60]!r}", with_addresses(ANSWERS[similar[0]])
             raise CommandFailed(f"{problem}: {remedy}", Exit.USAGE, what=problem, remedy=remedy)
         meant = f" (did you mean {similar[0]!r}?)" if similar else ""
         parser.error(f"unknown command {words[0][:60]!r}{meant}")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_DOCUMENT = (
-    "write its level into a document, add the consent <feature>:<from>-><to> to spec.consents, and run kafkafeatures "
-    "apply -f FILE; see docs/how-to/go-back.md"
+_DOWNGRADE = (
+    "to downgrade a feature, run kafkafeatures downgrade --feature NAME=LEVEL --bootstrap-server HOST:PORT, which "
+    "shows what may be lost, and asks first; see docs/how-to/go-back.md"
 )
 _BACK = (
-    f"to downgrade a feature, {_DOCUMENT}; to go back from a migration to KRaft, set spec.migration.desired to "
-    "RolledBack; see docs/how-to/migrate-to-kraft.md"
+    f"{_DOWNGRADE}; to go back from a migration to KRaft, set spec.migration.desired to RolledBack; see "
+    "docs/how-to/migrate-to-kraft.md"
 )
 _REFERENCE = "see docs/reference/commands.md"
 _PLAN = f"kafkafeatures plan -f FILE checks a document and shows what it would change; {_REFERENCE}"
@@ -26,8 +26,7 @@ _PAGE = f"kafkafeatures serve shows live pages in a browser; {_REFERENCE}"
 ANSWERS: Mapping[str, str] = {
     "diff": _PLAN,
     "dashboard": _PAGE,
-    "downgrade": f"to downgrade a feature, {_DOCUMENT}",
-    "lower": f"to downgrade a feature, {_DOCUMENT}",
+    "lower": _DOWNGRADE,
     "get": _SHOW,
     "preview": _PLAN,
     "revert": _BACK,

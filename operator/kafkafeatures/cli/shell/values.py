@@ -1,15 +1,31 @@
-"""argparse types for flags that several commands have: names of resources, durations, hashes of plans."""
+"""argparse types for flags that several commands have: names of resources, durations, hashes of plans, levels of
+features.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+from typing import NamedTuple
 
-from kafkafeatures.api.names import MAX_NAME, NAME
+from kafkafeatures.api.names import MAX_NAME, METADATA_VERSION, NAME
 
 _DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)?$")
 _UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
 _MAX_SECONDS = 999_999 * 3600
+_FEATURE_LEVEL = re.compile(r"^([a-z][a-z0-9._]{0,63})=([0-9A-Za-z.-]{1,32})$")
+_MAX_LEVEL = 32_767
+"""Highest level of a feature: Kafka has them as int16."""
+
+
+class FeatureLevel(NamedTuple):
+    """A feature and its level, as flags have them."""
+
+    name: str
+    level: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.level}"
 
 
 def duration(text: str) -> float:
@@ -51,3 +67,29 @@ def release(text: str) -> str:
         )
         raise argparse.ArgumentTypeError(f"release {text[:60]!r} is not known to this version; {meant}")
     return text
+
+
+def feature_level(text: str) -> FeatureLevel:
+    """A feature and its level, from NAME=LEVEL."""
+    match = _FEATURE_LEVEL.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"invalid feature level {text[:60]!r}: expected NAME=LEVEL, such as group.version=1"
+        )
+    level = level_in(match[1], match[2])
+    if level is None:
+        also = ", or a name such as 4.1-IV1" if match[1] == METADATA_VERSION else ""
+        raise argparse.ArgumentTypeError(
+            f"invalid level {match[2]!r} of {match[1]}: expected a number from 0 to {_MAX_LEVEL}{also}"
+        )
+    return FeatureLevel(match[1], level)
+
+
+def level_in(feature: str, text: str) -> int | None:
+    """The level of a feature: a number, or for metadata.version also a name or a release; None for any other text."""
+    if text.isascii() and text.isdigit():
+        return int(text) if int(text) <= _MAX_LEVEL else None
+    from kafkafeatures.core.facts.releases import metadata_version_named
+
+    version = metadata_version_named(text) if feature == METADATA_VERSION else None
+    return version.level if version else None

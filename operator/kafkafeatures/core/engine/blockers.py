@@ -6,6 +6,7 @@ People read the result of `grouped`: one line for all nodes with the same proble
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Node, NodeKey
 from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.words import counted
 
 Nodes = tuple[Node, ...]
 Wording = Callable[[Nodes], tuple[str, str]]
@@ -131,6 +133,30 @@ def only_the_asker(blockers: Iterable[Blocker]) -> bool:
     """
     reasons = [blocker.failure_kind for blocker in blockers]
     return bool(reasons) and all(reason is not None and reason.is_of_the_asker for reason in reasons)
+
+
+_KINDS_OF_NODES = {
+    BlockerKind.NODE_RANGE: "outdated",
+    BlockerKind.GHOST_REGISTRATION: "ghost",
+    BlockerKind.REFUSED_NODE: "refused",
+    BlockerKind.NODE_UNKNOWN: "unknown",
+}
+"""Words for nodes that prevent a change, by the kind of their blockers."""
+
+
+def blocked_by(blockers: Iterable[Blocker]) -> str:
+    """Blockers in short: "blocked by 2 nodes (1 outdated, 1 ghost)"; those that are about no node by their reasons."""
+    kinds_of_nodes: dict[NodeKey, str] = {}
+    causes: dict[str, None] = {}
+    for blocker in blockers:
+        for node in blocker.nodes:
+            kinds_of_nodes.setdefault(node.key, _KINDS_OF_NODES.get(blocker.kind, blocker.kind.value))
+        if not blocker.nodes:
+            causes[(blocker.reason or blocker.kind.reason).value] = None
+    counts = Counter(kinds_of_nodes.values())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    nodes = [f"{counted(len(kinds_of_nodes), 'node')} ({kinds})"] if counts else []
+    return f"blocked by {', '.join([*nodes, *causes])}"
 
 
 # --- words for nodes ---

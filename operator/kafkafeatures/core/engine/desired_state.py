@@ -123,8 +123,8 @@ class DesiredState(Struct, frozen=True):
     uid: identifies this resource.
     may_approve_unseen: a plan may be approved that no status has shown. True on the command line, where `plan` shows a
         plan and writes no status.
-    approves_by_name: a person wrote `levels`, which approves irreversible changes; False if a command derived them from
-        a release.
+    approves_by_name: a person wrote `levels` and `consents`, which approves changes that are irreversible or need a
+        consent; False if a command made them, for this run alone.
     accepted_log: identity of a metadata log that was restored from a backup and that a person has accepted
         (`core/levels/accounted.py`); empty for none.
     cluster_flags: flags with which our commands reach the cluster, for remedies.

@@ -107,7 +107,7 @@ def kraft_version_can_be_raised(inputs: LevelCheckInput) -> Iterator[Blocker]:
         if change.feature != KRAFT_VERSION:
             continue
         if change.to_level < change.from_level:
-            yield _refused_downgrade(change, "kraft.version cannot be downgraded")
+            yield _refused_downgrade(change, "kraft.version cannot be downgraded", change.from_level)
             continue
         yield from _registrations_are_known(change, inputs.observation)
         for node in inputs.observation.nodes:
@@ -197,6 +197,7 @@ def metadata_version_stays_above_its_floor(inputs: LevelCheckInput) -> Iterator[
                 change,
                 f"metadata.version {format_level(change.feature, change.from_level)} can be downgraded to "
                 f"{format_level(change.feature, floor)}, not to {change.to_level}: metadata would be lost",
+                floor,
             )
 
 
@@ -204,11 +205,11 @@ def _floor_above(change: UpdateFeature) -> int | None:
     return floor_above(change.feature, change.from_level, change.to_level)
 
 
-def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
+def _refused_downgrade(change: UpdateFeature, message: str, lowest: int) -> Blocker:
     return Blocker(
         BlockerKind.DOWNGRADE,
         message,
-        "set the level in the document to the finalized level or higher",
+        f"set {change.feature} to {format_level(change.feature, lowest)} or higher",
         feature=change.feature,
         required_level=change.to_level,
         reason=Reason.DOWNGRADE_REFUSED,

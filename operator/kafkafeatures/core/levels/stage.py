@@ -192,12 +192,15 @@ class LevelsState(StageState, frozen=True):
 
         A change that is not safe to undo is approved by its exact level in the document. A level that the operator
         computed, or a correction of drift, is not approved that way. To correct drift by an irreversible change needs a
-        new approval under every policy. Levels that no person wrote do not approve irreversible changes.
+        new approval under every policy. Levels that no person wrote approve neither an irreversible change nor one that
+        needs a consent.
         """
         desired, part = self.facts.desired, self.part
         if makes_dynamic(part.changes) and desired.policy is not ApprovalPolicy.NEVER:
             return True  # the level and the consent do not approve the addresses that are frozen
-        if not desired.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
+        if not desired.approves_by_name and any(
+            change.undo is Undo.IMPOSSIBLE or change.consent for change in part.changes
+        ):
             return True
         if desired.policy is ApprovalPolicy.ALWAYS:
             return True

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.records import Json
 from kafkafeatures.core.facts.binaries import newest_release, releases_that_hold
-from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.facts.releases import Undo, level_name
 from kafkafeatures.core.levels.effects import ROWS, LevelEffects
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
@@ -30,12 +30,18 @@ def _level(row: LevelEffects, finalized: Mapping[str, int] | None) -> Json:
         "turnsOn": row.turns_on or None,
         "writes": row.writes or None,
         "note": row.caution or None,
-        "wayBack": way_back_of(UpdateFeature(row.feature, row.level - 1, row.level)),
+        "wayBack": _way_back(UpdateFeature(row.feature, row.level - 1, row.level)),
         "source": row.source or None,
     }
     if finalized is not None:
         document["finalized"] = finalized.get(row.feature, 0) >= row.level
     return document
+
+
+def _way_back(change: UpdateFeature) -> str:
+    """Line about the way back from a level to the one below, with all that may be lost."""
+    lost = f"; metadata that was written at level {change.to_level} may be lost" if change.undo is Undo.LOSSY else ""
+    return way_back_of(change) + lost
 
 
 def span_of(releases: list[str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import (
     Node,
     NodeKey,
@@ -26,6 +27,9 @@ from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import no_node_is_refused
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it
 from kafkafeatures.core.words import counted
+
+NAMED = 2
+"""Most blocking nodes that the headline names; more are counted."""
 
 
 def is_counted_on(observation: Observation, node: Node) -> bool:
@@ -53,8 +57,8 @@ def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str)
 
 def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:
     """Two parts of a line: the level of metadata.version with the one that it can be raised to, and what prevents that,
-    such as "metadata.version 4.0-IV3 -> 4.2-IV1: ", "blocked by 2 of 7 nodes". Both are empty where the
-    level is not known.
+    such as "metadata.version 4.0-IV3 -> 4.2-IV1: ", "blocked by broker 2 (Kafka 4.0)". Both are empty
+    where the level is not known.
 
     highest: the highest metadata.version that a live node supports.
     blockers: nodes that prevent a raise to it.
@@ -127,13 +131,23 @@ def _reason_against_changes(observation: Observation) -> str:
 
 
 def _blocking_nodes(observation: Observation, keys: set[NodeKey]) -> str:
-    """Blocking nodes in words: "2 of 7 nodes and 1 ghost". `keys`: keys of these nodes. Ghosts are counted apart."""
+    """Blocking nodes in words: "broker 2 (Kafka 4.0) and broker 4 (a ghost)", or if they are more than `NAMED`
+    "2 of 7 nodes and 1 ghost". `keys`: keys of these nodes. Ghosts are counted apart.
+    """
+    if len(keys) <= NAMED:
+        return " and ".join(_with_release(node) for node in observation.nodes if node.key in keys)
     is_ghost = {node.key: node.state is NodeState.GHOST for node in observation.nodes if node.roles}
     ghosts = sum(is_ghost.get(key, False) for key in keys)
     nodes = len(is_ghost) - sum(is_ghost.values())
     blocking = len(keys) - ghosts
     parts = (f"{blocking} of {counted(nodes, 'node')}" if blocking else "", counted(ghosts, "ghost") if ghosts else "")
     return " and ".join(filter(None, parts))
+
+
+def _with_release(node: Node) -> str:
+    """A node with what prevents the raise: its release, or that it is a ghost."""
+    release = "a ghost" if node.state is NodeState.GHOST else f"Kafka {inferred_release(node) or '?'}"
+    return f"{node.title} ({release})"
 
 
 def _current(level: int) -> str:

@@ -169,7 +169,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, at: datetime) -> Status:
     """Status where nothing could be read: the previous one with other conditions. A soak ends."""
     message, previous = str(failure), with_soak(previous, None)
-    reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
+    reason = UNREACHABLE_BECAUSE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
     return _with_other_conditions(
         {
             Condition.READY: ("Unknown", Reason.UNREACHABLE, message),
@@ -221,12 +221,13 @@ def _with_other_conditions(
     return bounded(keeping_unknown(status, previous), len(previous.features))
 
 
-_UNREACHABLE: Mapping[FailureKind, Reason] = {
+UNREACHABLE_BECAUSE: Mapping[FailureKind, Reason] = {
     FailureKind.TLS: Reason.TLS_FAILED,
     FailureKind.AUTHENTICATION: Reason.AUTHENTICATION_FAILED,
     FailureKind.CREDENTIALS: Reason.CREDENTIALS_INVALID,
     FailureKind.FORBIDDEN: Reason.ADDRESS_REFUSED,
 }
+"""Reason of the condition Reachable by the kind of failure, for kinds that have one of their own."""
 
 
 def _ready(decision: Decision) -> tuple[str, Reason, str]:

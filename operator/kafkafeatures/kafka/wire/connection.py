@@ -113,8 +113,8 @@ async def connect(
     """
     if security.sasl is not None and security.sasl.mechanism in NEEDS_VERIFIED_TLS and security.tls is None:
         raise AuthenticationFailed(
-            f"{security.sasl.mechanism} without TLS would send the secret unencrypted",
-            remedy="use SASL_SSL (tls: {}), or SCRAM",
+            f"refused: {security.sasl.mechanism} without TLS sends the secret in clear text",
+            remedy="set security.protocol=SASL_SSL (in a document tls: {}), or a SCRAM mechanism",
         )
     stage = OpeningStage(timeout, environment.monotonic)
     try:

@@ -29,8 +29,8 @@ class SettingNames(NamedTuple):
 
 
 OF_KAFKA = SettingNames(
-    "spec.cluster.tls.caSecretRef, or ssl.truststore.location in --config",
-    "spec.cluster.tls.clientSecretRef, or ssl.keystore.location in --config",
+    "ssl.truststore.location in --config (in a document spec.cluster.tls.caSecretRef)",
+    "ssl.keystore.location in --config (in a document spec.cluster.tls.clientSecretRef)",
     "brokers accept these settings and the controllers' listener does not: give its own with --controller-config FILE, "
     "in a document with spec.cluster.controllerListener",
 )

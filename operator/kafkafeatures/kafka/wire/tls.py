@@ -28,15 +28,15 @@ OF_ZOOKEEPER = SettingNames(
 )
 OF_TOKENS = SettingNames("ca.crt in the Secret of spec.cluster.sasl, or ssl.truststore.location in --config", "")
 
-_CONFIGURE_CA = "configure the CA that signed it: {0.ca}"
+_CONFIGURE_CA = "set {0.ca} to the PEM file of that CA"
 # OpenSSL's X509_V_ERR_* -> (problem, remedy).
 _VERIFY = {
     9: ("the certificate is not valid yet", "check the clocks"),
     10: ("the certificate has expired", "renew the certificate of the node"),
-    18: ("the certificate is self-signed and not trusted", "configure it as its CA: {0.ca}"),
+    18: ("the certificate is self-signed and not trusted", "set {0.ca} to the PEM file of this certificate"),
     19: ("the certificate chain ends in a CA that is not trusted", _CONFIGURE_CA),
-    20: ("the certificate is signed by a CA that is not trusted", _CONFIGURE_CA),
-    21: ("the certificate is signed by a CA that is not trusted", _CONFIGURE_CA),
+    20: ("the CA of the certificate is not trusted", _CONFIGURE_CA),
+    21: ("the CA of the certificate is not trusted", _CONFIGURE_CA),
     62: ("the certificate is for another host name", "use a host name the certificate is issued for"),
     64: ("the certificate is for another address", "use a host name or address the certificate is issued for"),
 }

@@ -191,7 +191,7 @@ async def test_a_token_endpoint_that_gives_no_token_is_reported(
 async def test_the_token_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Path) -> None:
     with pytest.raises(AuthenticationFailed, match="the token endpoint is not https"):
         await Tokens(monotonic=SYSTEM.monotonic).token(client("http://127.0.0.1:1/token"), 5)
-    not_trusted = pytest.raises(TlsFailed, match=r"token endpoint .* a CA that is not trusted")
+    not_trusted = pytest.raises(TlsFailed, match=r"token endpoint .* the CA of the certificate is not trusted")
     with token_endpoint(tmp_path, lambda request: (200, {})) as url, not_trusted:
         await Tokens(monotonic=SYSTEM.monotonic).token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
 
@@ -357,7 +357,7 @@ def test_a_token_is_cached_for_less_time_than_a_session_lasts_before_its_renewal
 async def test_an_oauth_token_is_not_sent_without_tls() -> None:
     async with serving(Server()) as server:
         source = client(f"https://127.0.0.1:{server.address.port}/token")
-        with pytest.raises(AuthenticationFailed, match="without TLS would send the secret") as caught:
+        with pytest.raises(AuthenticationFailed, match="without TLS sends the secret in clear text") as caught:
             await connect(
                 server.address,
                 Security(sasl=Sasl("OAUTHBEARER", oauth=source)),

@@ -34,6 +34,10 @@ apply -f /dev/null --controller-config nowhere
 upgrade --release 4.1 --yes --bootstrap-server h:1 --config nowhere
 upgrade --release 4.1 --yes --bootstrap-server h:1 --controller-config nowhere
 init --bootstrap-server h:1 --config nowhere
+init --strimzi orders --kubeconfig nowhere
+describe --strimzi orders --kubeconfig nowhere
+downgrade --feature group.version=0 --bootstrap-server h:1 --config nowhere
+downgrade --feature group.version=0 --bootstrap-server h:1 --controller-config nowhere
 init --bootstrap-server h:1 --controller-config nowhere
 unregister --broker 1 --yes -f nowhere
 unregister --broker 1 --yes --bootstrap-server h:1 --config nowhere

@@ -72,13 +72,13 @@ ROOMS = {
     "__main__": "cli.shell cli.kube.offers interrupts",
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
-    "cli.cluster": "api core environment kafka zookeeper reconcile interrupts cli.shell cli.log",
+    "cli.cluster": "api core environment kafka zookeeper reconcile interrupts cli.shell",
     "cli.clients": (
         "api core client_files client_targets kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages"
     ),
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile interrupts cli.shell cli.cluster cli.kube",
-    "cli.describe": "api core environment kafka.base.api_names cli.shell cli.log cli.cluster cli.kube",
+    "cli.describe": "api core environment kafka.base.api_names kafka.base.settings cli.shell cli.log cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster",
     "cli.kube": (
         "api core environment kafka kraftlog kube reconcile app logs settings version cli.shell cli.cluster "

@@ -20,7 +20,7 @@ from kafkafeatures.cli.cluster.connection_sources import (
     names_address,
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_addresses

@@ -1,6 +1,7 @@
 """Two examples of each command, as `--help` and the command's page in the reference show them.
 
-Read by `main.py` for `--help`, and by `docs/make/commands_page.py`. A test parses each with the flags of its command.
+Read by `main.py` for `--help`, and for the pages of commands in the reference. A test parses each with the flags of its
+command.
 """
 
 from __future__ import annotations
@@ -107,6 +108,14 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "run": (
         ("the operator for two namespaces", "run --namespace kafka --namespace staging"),
         ("for all namespaces; probes and metrics on this machine alone", "run --listen 127.0.0.1:8080"),
+    ),
+    "serve": (
+        ("the resources of all namespaces, on this machine alone", "serve -A"),
+        ("one cluster, without Kubernetes", "serve --bootstrap-server kafka-1.example:9092"),
+    ),
+    "simulate": (
+        ("three controllers and three brokers of Kafka 4.2", "simulate"),
+        ("in the middle of an upgrade, with a ghost", "simulate --old-broker 2=4.0 --ghost-broker 4=4.0"),
     ),
     "demo": (
         ("an upgrade on a simulated cluster", "demo"),

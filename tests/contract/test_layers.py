@@ -78,7 +78,9 @@ ROOMS = {
     ),
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile interrupts cli.shell cli.cluster cli.kube",
-    "cli.describe": "api core environment kafka.base.api_names kafka.base.settings cli.shell cli.log cli.cluster cli.kube",
+    "cli.describe": (
+        "api core environment kafka.base.api_names kafka.base.settings cli.shell cli.log cli.cluster cli.kube"
+    ),
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster",
     "cli.kube": (
         "api core environment kafka kraftlog kube reconcile app logs settings version cli.shell cli.cluster "

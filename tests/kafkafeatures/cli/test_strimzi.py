@@ -159,7 +159,7 @@ def test_what_is_missing_is_named_in_one_line(
     namespace: Namespace, capsys: pytest.CaptureFixture[str], change: Callable[[Namespace], None], says: str
 ) -> None:
     change(namespace)
-    assert main(["describe", "--strimzi", "orders"]) == Exit.BLOCKED
+    assert main(["describe", "--strimzi", "orders"]) == Exit.UNREACHABLE
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
@@ -230,5 +230,5 @@ def test_init_refuses_a_kafka_without_a_listener_for_a_user(
     namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     namespace.kafka("custom")
-    assert main(["init", "--strimzi", "orders"]) == Exit.BLOCKED
+    assert main(["init", "--strimzi", "orders"]) == Exit.UNREACHABLE
     assert "its listeners are: custo (custom)" in capsys.readouterr().err

@@ -202,7 +202,7 @@ def _named() -> Iterator[None]:
     try:
         yield
     except CredentialsInvalid as error:
-        raise CommandFailed(str(error), Exit.BLOCKED) from None
+        raise CommandFailed(str(error), Exit.UNREACHABLE) from None
 
 
 def _texts(secret: Mapping[str, Any]) -> dict[str, str]:

@@ -169,7 +169,7 @@ def test_apply_in_a_pipe_ends_with_a_line_that_it_is_blocked_and_changed_nothing
     assert (plan.startswith("Plan sha256:"), first) == (True, "Blockers")
     assert re.match(r"  1\. metadata\.version \d+ \(\S+\) -> 99  irreversible$", step)
     assert blocker.startswith("  NodeRange: no node supports metadata.version 99; ")
-    assert remedy == "    choose a level that every node supports"
+    assert remedy == "    choose a level that every node supports, or upgrade Kafka on all nodes"
     assert last == "default/x: blocked by UnsupportedLevel; nothing was changed; see docs/runbooks/UnsupportedLevel.md"
 
 

@@ -97,7 +97,7 @@ def test_the_document_saved_by_downgrade_is_in_sync_and_its_consent_is_used_up(s
     ("feature", "code", "message"),
     [
         ("group.version=2", 4, "group.version is at 1: downgrade never raises; nothing was changed; to raise it: "),
-        ("transactoin.version=0", 4, "unknown feature transactoin.version: no node supports it; did you mean"),
+        ("transactoin.version=0", 4, "unknown feature transactoin.version: no node supports it"),
         ("metadata.version=3.7", 4, "set metadata.version to 23 (4.0-IV1) or higher"),
         ("group.version", 64, "invalid feature level 'group.version': expected NAME=LEVEL"),
         ("group.version=1", 0, "InSync"),

@@ -117,7 +117,7 @@ def test_serve_prints_one_address_and_ends_with_0_at_ctrl_c_and_sigterm(
         ("--bootstrap-server h:1 --as bob", 64, "--as selects resources on Kubernetes; give NAME as well"),
         ("orders -A", 64, "NAME selects one resource; leave out --all-namespaces"),
         ("--bootstrap-server h", 64, "invalid address 'h'"),
-        ("--kubeconfig /nowhere", 4, "/nowhere"),
+        ("--kubeconfig /nowhere", 64, "/nowhere"),
     ],
 )
 def test_serve_that_cannot_read_ends_with_one_line_before_it_serves(words: str, code: int, message: str) -> None:

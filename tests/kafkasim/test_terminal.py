@@ -39,7 +39,7 @@ def test_a_demo_in_a_terminal_waits_for_enter_between_its_parts(story: str, colu
     ended = in_terminal((*PROGRAM, "demo", "--story", story), columns=columns, colour=colour, answers=enter)
     assert ended.text.count("Enter continues") == PAUSES[story]
     assert ended.code == 0, ended.text[-1000:]
-    draws = story not in ("back", "drift")  # they show only the progress of `apply`, which has no colours
+    draws = story != "drift"  # it shows only the progress of `apply`, which has no colours
     assert ("\x1b[" in ended.shown) is (colour and draws)
     assert "Done after" in ended.text
 

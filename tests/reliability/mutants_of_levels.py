@@ -95,8 +95,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/reconcile/accounting.py",
-        ("a first contact is nothing special", "if previous_status.cluster_id else repeatable(consents)",
-         "if True else ()"),
+        ("a first contact is nothing special", "unverified = tuple(repeatable(consents))", "unverified = ()"),
         ("a log is accepted by any word", "(accepted != acceptance_of(observation)", "(not accepted"),
         ("what accepted one log accepts the next", " or accepted in status.spent_consents)", ")"),
         ("what lies before the reading is not asked for", "past.since_offset > position.offset and not depends:",

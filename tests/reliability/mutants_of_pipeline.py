@@ -173,7 +173,7 @@ MUTANTS: tuple[Mutant, ...] = (
          "for path, file in present.items() if False"),
         ("a run commits behind another one", "CommitProperties(max_commit_retries=0, app_transactions=",
          "CommitProperties(app_transactions="),
-        ("tables of another program are written to", "if tables[name].transaction_version(WRITER) is None:",
+        ("tables of another program are written to", "if table.transaction_version(WRITER) is None:",
          "if False:"),
         ("a lost file is committed", "            if size != file.size:", "            if False:"),
     ),

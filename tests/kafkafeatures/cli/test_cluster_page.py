@@ -31,7 +31,10 @@ def cells(page: str, feature: str) -> list[tuple[str, str]]:
 
 def test_the_page_of_a_blocked_cluster_begins_with_a_red_verdict_and_its_source() -> None:
     page = cluster_page(BLOCKED, FLAGS)
-    assert bar(page) == ("bad", "metadata.version 3.9-IV0 -> 4.1-IV1: blocked by 1 of 3 nodes and 1 ghost")
+    assert bar(page) == (
+        "bad",
+        "metadata.version 3.9-IV0 -> 4.1-IV1: blocked by broker 2 (Kafka 3.9) and broker 4 (a ghost)",
+    )
     text = Page(page).text
     assert "read at 2026-01-02 03:04:05 UTC from metadata log at offset 100, epoch 4; active controller 3001" in text
     assert f"KafkaFeatures {__version__}" in text

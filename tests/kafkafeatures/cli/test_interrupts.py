@@ -55,6 +55,7 @@ WORDS = {
     "plan": ("-f", "levels.yaml"),
     "apply": ("-f", "levels.yaml"),
     "upgrade": ("--release", "4.1", "--yes", *NOWHERE),
+    "downgrade": ("--feature", "group.version=0", "--yes", *NOWHERE),
     "init": NOWHERE,
     "migration": ("settings", "--to", "DualWrite", "--zookeeper", "127.0.0.1:1", *NOWHERE),
     "unregister": ("--broker", "1", *NOWHERE),

@@ -81,23 +81,23 @@ def foreign_broker(
 ) -> list[dict[str, Any]]:
     """A broker that another team runs in the same cluster: in no pool, and without the labels of Strimzi."""
     config, secret = of_node(node_id, ids, certificates, certificates.ca, "4.1")
-    config["data"]["server.config"] = text_of(_properties(node_id, ids) | {"process.roles": "broker"})
+    config["data"]["server.config"] = text_of(_properties(node_id, ids, "broker"))
     pod = _pod(kafka, node, node_id, 0)
     pod["metadata"]["labels"] = {}
     return [config, secret, pod]
 
 
-def _properties(node_id: int, ids: tuple[int, ...]) -> dict[str, str]:
+def _properties(node_id: int, ids: tuple[int, ...], roles: str = "broker,controller") -> dict[str, str]:
     """`server.config`: the voters are static, and every listener takes certificates alone."""
     host = host_name(pod_name(node_id))
-    listeners = {CONTROL: 9090, REPLICATION: 9091, CLIENTS: 9093}
+    listeners = {REPLICATION: 9091, CLIENTS: 9093} | ({CONTROL: 9090} if "controller" in roles else {})
     return {
-        "process.roles": "broker,controller",
+        "process.roles": roles,
         "node.id": str(node_id),
         "log.dirs": f"/data/{pod_name(node_id)}",
         "listeners": ",".join(f"{name}://:{port}" for name, port in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, port in listeners.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:SSL" for name in listeners),
+        "listener.security.protocol.map": ",".join(f"{name}:SSL" for name in (CONTROL, REPLICATION, CLIENTS)),
         "controller.listener.names": CONTROL,
         "inter.broker.listener.name": REPLICATION,
         "controller.quorum.voters": ",".join(f"{id_}@{host_name(pod_name(id_))}:9090" for id_ in ids),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.kubernetes.on_node.cluster_operator import Moment
+from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PODS, Moment
 from tests.e2e.kubernetes.on_node.strimzi_cluster import LEVEL, StrimziCluster
 from tests.e2e.kubernetes.on_node.strimzi_manifests import BOOTSTRAP, NS, pod_name
 from tests.e2e.rig.process import wait_until
@@ -33,6 +33,7 @@ def test_metadata_version_is_set_back_and_a_refusal_is_a_warning_without_a_reaso
 
 
 def test_a_pod_that_is_deleted_while_paused_comes_back_with_the_new_template(strimzi: StrimziCluster) -> None:
+    """Afterwards the other outdated pods are restarted one at a time, and the status says Ready all the time."""
     before, generation = strimzi.uids(), strimzi.status()["observedGeneration"]
     strimzi.annotate_template("paused")
     roll = strimzi.operator.reconciling()
@@ -49,11 +50,26 @@ def test_a_pod_that_is_deleted_while_paused_comes_back_with_the_new_template(str
         wait_until("the pod is ready", lambda: strimzi.pod_set()["status"]["readyPods"] == 3)
         assert strimzi.pod_set()["status"]["currentPods"] == 1
 
-
-def test_the_status_says_ready_while_outdated_pods_are_restarted_one_at_a_time(strimzi: StrimziCluster) -> None:
-    """After the test before, two pods are outdated."""
     moments, last = [], strimzi.status()
     for moment in strimzi.operator.reconciling():
         moments.append(moment)
         assert strimzi.status() == last
     assert moments == [Moment(pod, is_gone) for pod in (FIRST, SECOND) for is_gone in (False, True)]
+    assert strimzi.is_ready()
+    assert strimzi.pod_set()["status"]["currentPods"] == 3
+
+
+def test_an_annotation_is_read_when_a_reconciliation_starts_and_goes_with_the_pod(strimzi: StrimziCluster) -> None:
+    """The restart shows in the number of ready pods, and in an Event of the `Kafka`."""
+    for pod in (FIRST, SECOND):
+        strimzi.annotate(f"{PODS}/{pod}", MANUAL, "true")
+    roll = strimzi.operator.reconciling()
+    assert [next(roll), next(roll)] == [Moment(FIRST, is_gone=False), Moment(FIRST, is_gone=True)]
+    strimzi.annotate(f"{PODS}/{SECOND}", MANUAL, None)  # too late
+    wait_until("it is not ready", lambda: strimzi.pod_set()["status"]["readyPods"] == 2)
+    assert strimzi.pod_set()["status"]["currentPods"] >= 2
+    assert list(roll) == [Moment(SECOND, is_gone=False), Moment(SECOND, is_gone=True)]
+    assert MANUAL not in strimzi.annotations(FIRST)
+    events = strimzi.plane.read(f"/apis/events.k8s.io/v1/namespaces/{NS}/events")["items"]
+    restarts = [each for each in events if each["reason"] == "ManualRollingUpdate"]
+    assert {(each["regarding"]["kind"], each["related"]["name"]) for each in restarts} >= {("Kafka", FIRST)}

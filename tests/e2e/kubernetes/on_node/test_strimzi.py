@@ -21,8 +21,6 @@ from tests.e2e.kubernetes.strimzi import NAME, RIGHTS
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
 
-ACTION_REQUIRED = 6
-"""Exit code of `wait`."""
 FIRST, SECOND, LAST = map(pod_name, (0, 1, 2))
 
 
@@ -122,9 +120,6 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     roll.close()  # Strimzi finds that it is paused before it restarts the second one
     with strimzi.paused():
         assert PAUSE in document.says("Stalled", "StrimziPaused")
-        done = person.run("wait", NAME, "-n", NS, "--for", "rolled")
-        assert done.returncode == ACTION_REQUIRED
-        assert PAUSE in done.stderr
     assert strimzi.operator.level(feature) == 0
     document.says("Ready", "WaitingForStrimzi")
     with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
@@ -136,7 +131,7 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     assert strimzi.operator.level(feature) == 1
 
 
-def test_a_restart_of_one_pod_is_asked_of_strimzi_and_is_over_once_strimzi_made_it(
+def test_a_restart_is_asked_of_strimzi_and_withdrawn_while_strimzi_is_paused(
     document: Document, strimzi: StrimziCluster, person: Person
 ) -> None:
     document.apply(NAME)
@@ -144,38 +139,25 @@ def test_a_restart_of_one_pod_is_asked_of_strimzi_and_is_over_once_strimzi_made_
     before, mark = strimzi.uids(), strimzi.plane.audit.mark()
     done = person.run("restart", NAME, "-n", NS, "--pod", LAST)
     assert (done.returncode, done.stderr) == (0, "")
-    wait_until("Strimzi is asked", lambda: strimzi.annotations(LAST).get(MANUAL) == "true", 60, step=0.2)
-    roll = strimzi.operator.reconciling()
-    assert next(roll) == Moment(LAST, is_gone=False)
-    assert list(roll) == [Moment(LAST, is_gone=True)]
+    document.reconcile()
+    assert strimzi.annotations(LAST)[MANUAL] == "true"
+
+    with strimzi.paused():
+        document.reconcile()
+        document.says("Stalled", "StrimziPaused")
+        wait_until("it is withdrawn", lambda: MANUAL not in strimzi.annotations(LAST), 60, step=0.2)
+    strimzi.operator.reconcile()
+    assert strimzi.uids() == before
+
+    document.reconcile()
+    wait_until("Strimzi is asked again", lambda: MANUAL in strimzi.annotations(LAST), 60, step=0.2)
+    assert list(strimzi.operator.reconciling()) == [Moment(LAST, is_gone=False), Moment(LAST, is_gone=True)]
     wait_until("it is over", lambda: document.restarted() == [LAST], 60, step=0.2)
     document.wait(NAME, "Ready", 60)
     after = strimzi.uids()
     assert {name for name in after if after[name] != before[name]} == {LAST}
     rows = strimzi.plane.audit.rows(mark, user=USER, resource="pods")
-    writes = [row for row in rows if row.verb != "list"]
-    assert [(row.verb, row.name) for row in writes] == [("patch", LAST)]
-
-
-def test_a_restart_is_withdrawn_while_strimzi_is_paused_and_asked_for_again_afterwards(
-    document: Document, strimzi: StrimziCluster, person: Person
-) -> None:
-    document.apply(NAME)
-    document.wait(NAME, "Ready", 60)
-    before = strimzi.uids()
-    person.run("restart", NAME, "-n", NS, "--pod", LAST)
-    wait_until("Strimzi is asked", lambda: MANUAL in strimzi.annotations(LAST), 60, step=0.2)
-    with strimzi.paused():
-        document.says("Stalled", "StrimziPaused")
-        wait_until("it is withdrawn", lambda: MANUAL not in strimzi.annotations(LAST), 60, step=0.2)
-    document.says("Ready", "WaitingForStrimzi")
-    strimzi.operator.reconcile()
-    assert strimzi.uids() == before
-    document.reconcile()
-    wait_until("Strimzi is asked", lambda: MANUAL in strimzi.annotations(LAST), 60, step=0.2)
-    strimzi.operator.reconcile()
-    wait_until("it is over", lambda: document.restarted() == [LAST], 60, step=0.2)
-    document.wait(NAME, "Ready", 60)
+    assert [(row.verb, row.name) for row in rows if row.verb != "list"] == [("patch", LAST)] * 3
 
 
 def test_a_level_is_raised_while_strimzi_replaces_its_certificate_authority(
@@ -201,10 +183,12 @@ def test_a_metadata_version_that_strimzi_sets_back_is_shown_and_not_fought_over(
     document.wait(NAME, "Ready", 60)
     requests = document.sent()
     assert strimzi.operator.set_metadata_version(28)  # as `kafka-features.sh upgrade` does
-    wait_until("it is shown", lambda: document.finalized("metadata.version") == 28, 60, step=0.2)
+    document.reconcile()
+    assert document.finalized("metadata.version") == 28
     strimzi.operator.reconcile()
     assert strimzi.status()["kafkaMetadataVersion"] == LEVEL
-    wait_until("it is shown", lambda: document.finalized("metadata.version") == 27, 60, step=0.2)
+    document.reconcile()
+    assert document.finalized("metadata.version") == 27
     document.wait(NAME, "Ready", 60)
     assert document.sent() == requests
 

@@ -15,7 +15,7 @@ from tests.e2e.rig.kubernetes.images import kafka_image
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import NEWEST
+from tests.e2e.rig.releases import MIDDLE, NEWEST
 
 IDS = (0, 1, 2)
 CONTROLLERS = "kafka-features-controllers"
@@ -104,9 +104,10 @@ class StrimziCluster:
         self.plane.kubectl("delete", f"kafkas.{GROUP}", NAME, "-n", NS, "--cascade=orphan", "--timeout=30s")
 
     def leave_ghost_broker(self, node_id: int) -> None:
-        """A broker of another team registers, and dies."""
+        """A broker of another team, of an older release, registers and dies."""
         operator = self.operator
-        made = foreign_broker(node_id, IDS, self.plane.read(KAFKA), operator.node, operator.certificates)
+        operator.node.load_image(kafka_image(MIDDLE))
+        made = foreign_broker(node_id, IDS, kafka(version=MIDDLE), operator.node, operator.certificates)
         self.plane.apply(*made)
         wait_until("it is registered", lambda: node_id in operator.registered(), 60, step=0.5)
         self.plane.kubectl("delete", "pod", made[-1]["metadata"]["name"], "-n", NS, "--grace-period=1")

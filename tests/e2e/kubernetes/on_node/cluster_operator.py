@@ -269,18 +269,22 @@ class ClusterOperator:
         target, current = self._target(spec), self.level("metadata.version")
         version = metadata_version_named(target)
         assert version is not None
-        if version.level != current:
-            kind = UPGRADE if version.level > current else SAFE_DOWNGRADE
-            key = UpdateFeaturesRequest.FeatureUpdateKey
-            update = key(feature="metadata.version", max_version_level=version.level, upgrade_type=kind)
-            request = UpdateFeaturesRequest(feature_updates=[update], timeout_ms=10_000, validate_only=False, version=1)
-            done = UpdateFeaturesResponse.decode(self._send(request), version=1, header=True)
-            if done.error_code or any(each.error_code for each in done.results):
-                return [_warning("MetadataUpdateFailed", f"Failed to update metadata version to {target}")]
+        if version.level != current and not self.set_metadata_version(version.level):
+            return [_warning("MetadataUpdateFailed", f"Failed to update metadata version to {target}")]
         if not spec["version"].startswith(target.partition("-")[0]):
             text = "Metadata version is older than the Kafka version, which suggests that an upgrade is incomplete."
             return [_warning("KafkaMetadataVersion", text)]
         return []
+
+    def set_metadata_version(self, level: int) -> bool:
+        """Up, or down where nothing is lost; False if Kafka refuses it."""
+        kind = UPGRADE if level > self.level("metadata.version") else SAFE_DOWNGRADE
+        update = UpdateFeaturesRequest.FeatureUpdateKey(
+            feature="metadata.version", max_version_level=level, upgrade_type=kind
+        )
+        request = UpdateFeaturesRequest(feature_updates=[update], timeout_ms=10_000, validate_only=False, version=1)
+        done = UpdateFeaturesResponse.decode(self._send(request), version=1, header=True)
+        return not done.error_code and not any(each.error_code for each in done.results)
 
     def _send(self, request: Any) -> bytes:
         request.with_header(correlation_id=7, client_id="rig")

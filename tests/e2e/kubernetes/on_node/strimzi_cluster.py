@@ -9,11 +9,12 @@ from typing import Any
 
 from kafkafeatures.api.names import CREDENTIALS
 from tests.e2e.kubernetes.on_node.cluster_operator import KAFKA, MANUAL, MERGE, PAUSE, PODS, SETS, ClusterOperator
-from tests.e2e.kubernetes.on_node.strimzi_manifests import NS
+from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, foreign_broker
 from tests.e2e.kubernetes.strimzi import GROUP, NAME, USER, install_kinds
 from tests.e2e.rig.kubernetes.images import kafka_image
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 IDS = (0, 1, 2)
@@ -29,11 +30,11 @@ class StrimziCluster:
     def __init__(self, operator: ClusterOperator) -> None:
         self.operator, self.plane = operator, operator.plane
 
-    def create(self) -> None:
+    def create(self, level: str = LEVEL) -> None:
         """Create the `Kafka`, and the Secrets that the User Operator and the page's commands make; as in
         docs/how-to/with-strimzi.md.
         """
-        self.plane.apply(kafka(metadataVersion=BEGINS_AT))
+        self.plane.apply(kafka(metadataVersion=level))
         certificates = self.operator.certificates
         certificate, key = certificates.client(USER)
         self.secret(USER, {"user.crt": certificate, "user.key": key})
@@ -98,6 +99,18 @@ class StrimziCluster:
     def delete_pod(self, pod: str) -> None:
         self.plane.send("DELETE", f"{PODS}/{pod}", {})
 
+    def delete(self) -> None:
+        """The `Kafka` alone, as people do who want to create it anew: its pods stay."""
+        self.plane.kubectl("delete", f"kafkas.{GROUP}", NAME, "-n", NS, "--cascade=orphan", "--timeout=30s")
+
+    def leave_ghost_broker(self, node_id: int) -> None:
+        """A broker of another team registers, and dies."""
+        operator = self.operator
+        made = foreign_broker(node_id, IDS, self.plane.read(KAFKA), operator.node, operator.certificates)
+        self.plane.apply(*made)
+        wait_until("it is registered", lambda: node_id in operator.registered(), 60, step=0.5)
+        self.plane.kubectl("delete", "pod", made[-1]["metadata"]["name"], "-n", NS, "--grace-period=1")
+
     def _patch(self, path: str, change: dict[str, Any]) -> None:
         assert self.plane.send("PATCH", path, change, MERGE) == 200, change
 
@@ -119,7 +132,7 @@ def strimzi_cluster(node: Node, folder: Path) -> Iterator[StrimziCluster]:
     plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}})
     with ClusterOperator(node, folder, IDS) as strimzi:
         cluster = StrimziCluster(strimzi)
-        cluster.create()
+        cluster.create(BEGINS_AT)
         strimzi.reconcile()
         assert cluster.is_ready(), cluster.status()
         cluster.change(metadataVersion=LEVEL)

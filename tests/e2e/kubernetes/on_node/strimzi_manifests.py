@@ -76,6 +76,17 @@ def of_node(node_id: int, ids: tuple[int, ...], certificates: Certificates, trus
     ]
 
 
+def foreign_broker(
+    node_id: int, ids: tuple[int, ...], kafka: dict[str, Any], node: Node, certificates: Certificates
+) -> list[dict[str, Any]]:
+    """A broker that another team runs in the same cluster: in no pool, and without the labels of Strimzi."""
+    config, secret = of_node(node_id, ids, certificates, certificates.ca, "4.1")
+    config["data"]["server.config"] = text_of(_properties(node_id, ids) | {"process.roles": "broker"})
+    pod = _pod(kafka, node, node_id, 0)
+    pod["metadata"]["labels"] = {}
+    return [config, secret, pod]
+
+
 def _properties(node_id: int, ids: tuple[int, ...]) -> dict[str, str]:
     """`server.config`: the voters are static, and every listener takes certificates alone."""
     host = host_name(pod_name(node_id))

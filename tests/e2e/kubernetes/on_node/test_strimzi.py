@@ -13,7 +13,7 @@ import pytest
 
 from kafkafeatures.api.names import APPROVE, RECONCILE
 from tests.e2e.kubernetes.command_line.person import Person
-from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PAUSE, PODS, Moment
+from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PAUSE, Moment
 from tests.e2e.kubernetes.on_node.strimzi_cluster import CONTROLLERS, LEVEL, StrimziCluster
 from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, pod_name
 from tests.e2e.kubernetes.resources import Resources, grant_to_operator, install
@@ -54,6 +54,15 @@ class Document(Resources):
         moment = str(time.monotonic())
         self.annotate(NAME, f"{RECONCILE}={moment}")
         wait_until("it is reconciled", lambda: self.status(NAME).get("lastHandledReconcileAt") == moment, 60, step=0.2)
+
+    def finalized(self, feature: str) -> int | None:
+        """The level in the status."""
+        features = {entry["name"]: entry.get("finalized") for entry in self.status(NAME).get("features", ())}
+        return features.get(feature)
+
+    def sent(self) -> list[tuple[str, str]]:
+        """What the operator changed, and what came of it."""
+        return [(entry["action"], entry["result"]) for entry in self.status(NAME).get("history", ())]
 
     def restarted(self) -> list[str]:
         """Pods whose restart is over, by the history of the status."""
@@ -148,19 +157,25 @@ def test_a_restart_of_one_pod_is_asked_of_strimzi_and_is_over_once_strimzi_made_
     assert [(row.verb, row.name) for row in writes] == [("patch", LAST)]
 
 
-def test_a_restart_that_strimzi_does_not_make_is_withdrawn(
+def test_a_restart_is_withdrawn_while_strimzi_is_paused_and_asked_for_again_afterwards(
     document: Document, strimzi: StrimziCluster, person: Person
 ) -> None:
     document.apply(NAME)
     document.wait(NAME, "Ready", 60)
     before = strimzi.uids()
     person.run("restart", NAME, "-n", NS, "--pod", LAST)
-    wait_until("Strimzi is asked", lambda: strimzi.annotations(LAST).get(MANUAL) == "true", 60, step=0.2)
-    document.reconcile()
-    strimzi.annotate(f"{PODS}/{LAST}", "kafkafeatures.dev/restart-pod-uid", None)
-    wait_until("it is withdrawn", lambda: MANUAL not in strimzi.annotations(LAST), 60, step=0.2)
+    wait_until("Strimzi is asked", lambda: MANUAL in strimzi.annotations(LAST), 60, step=0.2)
+    with strimzi.paused():
+        document.says("Stalled", "StrimziPaused")
+        wait_until("it is withdrawn", lambda: MANUAL not in strimzi.annotations(LAST), 60, step=0.2)
+    document.says("Ready", "WaitingForStrimzi")
     strimzi.operator.reconcile()
     assert strimzi.uids() == before
+    document.reconcile()
+    wait_until("Strimzi is asked", lambda: MANUAL in strimzi.annotations(LAST), 60, step=0.2)
+    strimzi.operator.reconcile()
+    wait_until("it is over", lambda: document.restarted() == [LAST], 60, step=0.2)
+    document.wait(NAME, "Ready", 60)
 
 
 def test_a_level_is_raised_while_strimzi_replaces_its_certificate_authority(
@@ -177,3 +192,46 @@ def test_a_level_is_raised_while_strimzi_replaces_its_certificate_authority(
     document.apply(NAME, {"share.version": 1})
     document.wait(NAME, "Ready", 60)
     assert strimzi.operator.level("share.version") == 1
+
+
+def test_a_metadata_version_that_strimzi_sets_back_is_shown_and_not_fought_over(
+    document: Document, strimzi: StrimziCluster
+) -> None:
+    document.apply(NAME, {"share.version": 1})
+    document.wait(NAME, "Ready", 60)
+    requests = document.sent()
+    assert strimzi.operator.set_metadata_version(28)  # as `kafka-features.sh upgrade` does
+    wait_until("it is shown", lambda: document.finalized("metadata.version") == 28, 60, step=0.2)
+    strimzi.operator.reconcile()
+    assert strimzi.status()["kafkaMetadataVersion"] == LEVEL
+    wait_until("it is shown", lambda: document.finalized("metadata.version") == 27, 60, step=0.2)
+    document.wait(NAME, "Ready", 60)
+    assert document.sent() == requests
+
+
+def test_a_ghost_broker_blocks_a_level_until_strimzi_unregisters_it(
+    document: Document, strimzi: StrimziCluster
+) -> None:
+    strimzi.leave_ghost_broker(77)
+    document.apply(NAME, {"streams.version": 1})
+    wait_until("it is named", lambda: "77" in document.condition(NAME, "Ready").get("message", ""), 60, step=0.2)
+    assert strimzi.operator.level("streams.version") == 0
+    strimzi.operator.reconcile()
+    assert strimzi.operator.registered() == {0, 1, 2}
+    document.wait(NAME, "Ready", 60)
+    assert strimzi.operator.level("streams.version") == 1
+
+
+def test_nothing_is_sent_while_the_kafka_of_a_running_cluster_is_deleted(
+    document: Document, strimzi: StrimziCluster
+) -> None:
+    document.apply(NAME, {"share.version": 2}, mode="Observe")
+    document.says("Reachable", "Connected")
+    strimzi.delete()
+    document.apply(NAME, {"share.version": 2})
+    assert f"no Kafka {NAME} " in document.says("Reachable", "CredentialsInvalid")
+    assert strimzi.operator.level("share.version") == 1
+    strimzi.create()
+    strimzi.operator.reconcile()
+    document.wait(NAME, "Ready", 60)
+    assert strimzi.operator.level("share.version") == 2

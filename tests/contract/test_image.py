@@ -11,7 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR, PIPELINE, KERBEROS = "Dockerfile", "Dockerfile.pipeline", "Dockerfile.kerberos"
 TEXTS = {name: (ROOT / name).read_text() for name in (OPERATOR, PIPELINE)}
-STAGES = {name: re.split(r"(?m)^FROM ", re.sub(r"(?m)^#.*\n|\\\n *", "", text))[1:] for name, text in TEXTS.items()}
+
+
+def stages(text: str) -> list[str]:
+    return re.split(r"(?m)^FROM ", re.sub(r"(?m)^#.*\n|\\\n *", "", text))[1:]
+
+
+STAGES = {name: stages(text) for name, text in TEXTS.items()}
+WITH_KERBEROS = stages((ROOT / KERBEROS).read_text())
 IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
 each = pytest.mark.parametrize("name", STAGES)
 
@@ -92,8 +99,18 @@ def test_the_entrypoint_of_the_image_of_the_pipeline_is_the_module_container() -
 def test_the_build_context_contains_exactly_the_copied_paths() -> None:
     assert IGNORED[0] == "*"
     given = {line.removeprefix("!") for line in IGNORED if line.startswith("!")}
-    kerberos = re.split(r"(?m)^FROM ", re.sub(r"(?m)^#.*\n|\\\n *", "", (ROOT / KERBEROS).read_text()))[1:]
-    builds = [stage for stages in (*STAGES.values(), kerberos) for stage in stages[:-1]]
+    builds = [stage for image in (*STAGES.values(), WITH_KERBEROS) for stage in image[:-1]]
     copied = {word for build in builds for copy in instructions(build, "COPY") for word in copy.split()[:-1]}
     assert copied == given
     assert all((ROOT / name).exists() for name in given)
+
+
+def test_the_image_with_kerberos_is_the_operators_with_locked_libraries_and_its_user() -> None:
+    build, final = WITH_KERBEROS
+    installs = [one for run in instructions(build, "RUN") for one in run.split("&&") if "pip install" in one]
+    assert len(installs) == 2
+    assert all("--require-hashes" in one for one in installs)
+    assert final.startswith("${IMAGE}\n")
+    assert instructions(final, "COPY") == ["--from=build /opt/kerberos /opt/kerberos"]
+    assert instructions(final, "USER")[-1] == instructions(STAGES[OPERATOR][-1], "USER")[0]
+    assert not instructions(final, "ENTRYPOINT")

@@ -124,7 +124,7 @@ def test_describe_logs_in_with_the_tickets_of_kinit_and_names_an_expired_one(sec
     assert secured.describe("useTicketCache=true")[0] == 0
     secured.realm.kinit("alice", "-l", "1s", "-s", "-1h")
     code, text = secured.describe("useTicketCache=true")
-    assert (code, text.count("\n")) == (4, 1)
+    assert (code, text.count("\n")) == (5, 1)
     assert "GSSAPI: the ticket has expired; run kinit, or use a keytab" in text
 
 
@@ -132,7 +132,7 @@ def test_a_missing_library_is_named_with_the_extra_that_has_it(secured: Secured,
     (tmp_path / "gssapi.py").write_text("raise ImportError('libgssapi_krb5.so.2: no such file')\n")
     path = f"{tmp_path}:{secured.realm.environment['PYTHONPATH']}"
     code, text = secured.describe(with_keytab(secured.realm.keytab("alice")), PYTHONPATH=path)
-    assert (code, text.count("\n")) == (4, 1)
+    assert (code, text.count("\n")) == (5, 1)
     assert "(libgssapi_krb5.so.2: no such file); install kafka-features-operator[kerberos]" in text
 
 
@@ -292,8 +292,8 @@ async def test_a_kdc_that_does_not_answer_is_named_in_time(secured: Secured) -> 
     login, security = secured.login(), secured.security(secured.login())
     secured.realm.kdc.freeze()
     try:
-        with pytest.raises(AuthenticationFailed, match=r"^GSSAPI: no answer from the KDC within 1\.6 s$"):
-            await connect(secured.address, security, timeout=2, client_id="t", environment=SYSTEM)
+        with pytest.raises(AuthenticationFailed, match=r"^GSSAPI: no answer from the KDC within 3 s$"):
+            await connect(secured.address, security, timeout=5, client_id="t", environment=SYSTEM)
     finally:
         secured.realm.kdc.thaw()
     secured.realm.kdc.kill()

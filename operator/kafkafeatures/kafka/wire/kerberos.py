@@ -23,8 +23,10 @@ from kafkafeatures.kafka.wire.krb5_conf import krb5_conf
 from kafkafeatures.kafka.wire.opening import permitted_addresses
 
 PROGRAM = Path(__file__).with_name("gssapi_process.py")
-TIMEOUT_SHARE = 0.8
-"""Share of the connection's timeout that the library has for the KDC, so that the caller still gets the reason."""
+TIMEOUT_SHARE = 0.6
+"""Share of the connection's timeout that the library has for the KDC, so that the caller still gets the reason: the
+rest is for connecting, TLS and the start of a process.
+"""
 MAX_LINE = 256 * 1024
 """Bytes of an answer of the process. Tickets of Active Directory may have 64 KiB."""
 

@@ -1,4 +1,4 @@
-"""A document of four lines for a cluster that Strimzi manages, on a real API server with real nodes."""
+"""The connection to a cluster that Strimzi manages, on a real API server with real nodes, none of which is a pod."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def resources(operator: Operator) -> Iterator[Resources]:
     operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
 
 
-def test_a_document_of_four_lines_raises_all_levels_but_those_that_strimzi_manages(
+def test_a_document_that_names_a_kafka_raises_all_levels_but_those_that_strimzi_manages(
     strimzi: Strimzi, resources: Resources
 ) -> None:
     cluster = {"strimzi": {"name": NAME, "user": strimzi.user}}
-    resources.apply(NAME, cluster=cluster, features={"releaseVersion": "4.2"})
+    resources.apply(NAME, cluster=cluster, workload={"driver": "None"}, features={"releaseVersion": "4.2"})
     resources.until(NAME, "Reachable", "CredentialsInvalid")
     assert "value drivers.strimzi of the chart" in reachable(resources)[1]
 

@@ -126,6 +126,7 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
         wait.until_it_says("Strimzi")
         strimzi.operator.reconcile()
         assert strimzi.operator.level(feature) == 0
+        document.reconcile()
         assert wait.ends() == 0
     document.wait(NAME, "Ready", 60)
     assert strimzi.operator.level(feature) == 1
@@ -202,6 +203,7 @@ def test_a_ghost_broker_blocks_a_level_until_strimzi_unregisters_it(
     assert strimzi.operator.level("streams.version") == 0
     strimzi.operator.reconcile()
     assert strimzi.operator.registered() == {0, 1, 2}
+    document.reconcile()
     document.wait(NAME, "Ready", 60)
     assert strimzi.operator.level("streams.version") == 1
 
@@ -217,5 +219,6 @@ def test_nothing_is_sent_while_the_kafka_of_a_running_cluster_is_deleted(
     assert strimzi.operator.level("share.version") == 1
     strimzi.create()
     strimzi.operator.reconcile()
+    document.reconcile()
     document.wait(NAME, "Ready", 60)
     assert strimzi.operator.level("share.version") == 2

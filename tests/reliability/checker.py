@@ -170,7 +170,7 @@ def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Vio
             news = [one for one in version.status.get("history") or () if one not in before and one["action"] == action]
             if not news:
                 continue
-            said = str(news[0]["result"])
+            said = str(news[-1]["result"])  # a status that lost its history gets earlier entries back, too
             looks = [
                 one
                 for one in facts.records[begun_at:place]

@@ -98,7 +98,7 @@ def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
             yield Violation("approval", sent.at, f"{sent} of plan {plan}, which nobody approved")
             continue
         since, approval = approved[-1]
-        if f"{sent.feature} {sent.before} -> {sent.after}" not in approval.steps:
+        if f"{sent.feature} {sent.before} -> {sent.after}" not in (step.partition(";")[0] for step in approval.steps):
             yield Violation("approval", sent.at, f"{sent}, but approved was {approval.steps}")
         used = _used_up(facts, act, since)
         if used:

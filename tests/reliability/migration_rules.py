@@ -321,16 +321,17 @@ def no_level_moves_meanwhile(facts: MigrationFacts) -> Iterator[Violation]:
 
 def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
     """F01: what was there is there in the end, but what a consent gave up, and what was made in the last moments."""
-    made = {one.topic for _, one in facts.of_kind(Made)} - _made_in_the_last_moments(facts)
-    over = [one for _, one in facts.of_kind(Aimed) if one.over]
+    over = [(place, one) for place, one in facts.of_kind(Aimed) if one.over]
+    last, end = over[-1] if over else (0, None)  # the look shows no topic that was made after it
+    made = {one.topic for place, one in facts.of_kind(Made) if place < last} - _made_in_the_last_moments(facts)
     consented = any(
         "zk-rollback-lossy" in (one.spec.get("consents") or ()) and desired_of(one) == "RolledBack"
         for _, one in facts.of_kind(Stored)
     )
-    if over and not consented and over[-1].truth.topics:
-        lost = made - {*over[-1].truth.topics}
+    if end is not None and not consented and end.truth.topics:
+        lost = made - {*end.truth.topics}
         if lost:
-            yield Violation("lost", over[-1].at, f"{sorted(lost)} are gone")
+            yield Violation("lost", end.at, f"{sorted(lost)} are gone")
 
 
 def _made_in_the_last_moments(facts: MigrationFacts) -> set[str]:

@@ -65,6 +65,7 @@ WORDS = {
     "log": ("decode", "levels.yaml"),
     "pipeline": ("run", "--config", "levels.yaml"),
     "run": (),
+    "simulate": ("--metadata-version", "29", "--ghost-broker", "4=4.0"),  # no such cluster can be, so it ends
     "suspend": ("a",),
     "resume": ("a",),
     "restart": ("a",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -51,11 +52,11 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def _named_cells(table: re.Match[str]) -> str:
     headings = [re.sub("<[^>]*>", "", heading) for heading in re.findall(r"<th[^>]*>(.*?)</th>", table[0], re.DOTALL)]
-    rows = table[0].split("<tr>")
-    for number, row in enumerate(rows):
-        names = iter(headings)
-        rows[number] = re.sub("<td", lambda _: f'<td data-column="{next(names, "")}"', row)  # noqa: B023 - used at once
-    return "<tr>".join(rows)
+    return "<tr>".join(_named_row(row, iter(headings)) for row in table[0].split("<tr>"))
+
+
+def _named_row(row: str, names: Iterator[str]) -> str:
+    return re.sub("<td", lambda _: f'<td data-column="{next(names, "")}"', row)
 
 
 def _relinked(text: str, source: str) -> str:

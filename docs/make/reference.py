@@ -23,7 +23,6 @@ from docs.make import (
 from docs.make.alerts import alerts
 from docs.make.runbook_alerts import OF_ALERTS
 from docs.make.runbook_texts import PAGES as RUNBOOKS
-from docs.make.runbooks import ACTED_ON
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.shell.commands import COMMANDS
 from kafkafeatures.cli.shell.exit_codes import MEANINGS
@@ -51,7 +50,7 @@ def reasons() -> str:
 def _linked(reason: Reason) -> str:
     """The name of a reason, as a link to its runbook if it has one."""
     name = f"`{reason.value}`"
-    return f"[{name}](../runbooks/{reason.value}.md)" if reason in ACTED_ON else name
+    return f"[{name}](../runbooks/{reason.value}.md)" if reason.needs_action else name
 
 
 def commands() -> str:

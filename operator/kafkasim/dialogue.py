@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any, Protocol
 
 HELP = """\
@@ -48,13 +47,13 @@ class JsonLines:
 
 
 class Sentences:
-    """Sentences, and a prompt if a person can type. write: writes to the terminal at once."""
+    """Sentences, and a prompt if a person can type."""
 
-    def __init__(self, *, has_prompt: bool, write: Callable[[str], None] | None = None) -> None:
-        self._prompt, self._write = "> " if has_prompt else "", write or _write
+    def __init__(self, *, has_prompt: bool) -> None:
+        self._prompt = "> " if has_prompt else ""
 
     def greet(self, greeting: dict[str, Any]) -> None:
-        self._write(
+        _write(
             f"A SIMULATED cluster of {greeting['nodes']} nodes runs on 127.0.0.1; no Kafka. In another terminal:\n\n"
             f"    kafkafeatures describe --bootstrap-server {greeting['bootstrapServers'].partition(',')[0]}\n\n"
             f"Here, change the cluster; `help` lists how. Ctrl-C ends it.\n{self._prompt}"
@@ -63,11 +62,11 @@ class Sentences:
     def explains(self, request: str) -> bool:
         if request not in ("help", "?", ""):
             return False
-        self._write((HELP if request else "") + self._prompt)
+        _write((HELP if request else "") + self._prompt)
         return True
 
     def answer(self, request: str, error: str) -> None:
-        self._write(f"{error or 'done'}\n{self._prompt}")
+        _write(f"{error or 'done'}\n{self._prompt}")
 
 
 def _write(text: str) -> None:

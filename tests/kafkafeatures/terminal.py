@@ -12,7 +12,8 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,3 +104,38 @@ def in_terminal(
             if process.poll() is None:
                 process.kill()
     return Ended(code, shown.decode().replace("\r\n", "\n"))
+
+
+class Session:
+    """A program at a pseudo terminal that a person talks to, while other commands run."""
+
+    def __init__(self, terminal: int, process: subprocess.Popen[bytes]) -> None:
+        self._terminal, self.process = terminal, process
+
+    def reads(self, end: str = "> ", seconds: float = 60.0) -> str:
+        """The text up to the next prompt."""
+        text = ""
+        while not text.endswith(end):
+            assert select.select([self._terminal], [], [], seconds)[0], f"nothing came for {seconds:g} s after: {text}"
+            text += os.read(self._terminal, 65536).decode().replace("\r\n", "\n")
+        return text
+
+    def types(self, line: str) -> str:
+        """The text that answers a line; the terminal repeats the line first."""
+        os.write(self._terminal, f"{line}\n".encode())
+        return self.reads().removeprefix(f"{line}\n")
+
+
+@contextmanager
+def session(command: Sequence[str]) -> Iterator[Session]:
+    """Start a program at a pseudo terminal; it is killed in the end."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command, env=environment(colour=False), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        try:
+            yield Session(ours, process)
+        finally:
+            process.kill()
+            os.close(ours)

@@ -3,58 +3,35 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 
+from tests.kafkafeatures.terminal import PROGRAM, session
 from tests.kafkasim.commands import command
-from tests.kafkasim.test_process import ENVIRONMENT
 
-PORT = 11_431
-"""First of the ports of these tests, which run one after the other; outgoing connections have higher ones."""
+
+def first_free_port(count: int) -> int:
+    """The first of so many free ports in a row; outgoing connections have higher ones. Each process begins its search
+    elsewhere, since ports are free again until the cluster takes them.
+    """
+    for first in range(10_000 + os.getpid() * 64 % 16_000, 30_000, count):
+        with ExitStack() as bound:
+            try:
+                for port in range(first, first + count):
+                    bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError(f"no {count} free ports in a row")
+
+
+PORT = first_free_port(3)
 SMALL = ("--brokers", "2", "--controllers", "1", "--port", str(PORT))
 
 
-class Terminal:
-    """A person at a pseudo terminal."""
-
-    def __init__(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
-        self._descriptor, self.process = descriptor, process
-
-    def reads(self, end: str = "> ") -> str:
-        """The text up to the next prompt."""
-        text = ""
-        while not text.endswith(end):
-            text += os.read(self._descriptor, 4096).decode().replace("\r\n", "\n")
-        return text
-
-    def types(self, line: str) -> str:
-        """The text that answers a line; the terminal repeats the line first."""
-        os.write(self._descriptor, f"{line}\n".encode())
-        return self.reads().removeprefix(f"{line}\n")
-
-
-@contextmanager
-def terminal(*flags: str) -> Iterator[Terminal]:
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "kafkafeatures", "simulate", *flags]
-    with subprocess.Popen(
-        words, env=ENVIRONMENT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    ) as process:
-        os.close(theirs)
-        try:
-            yield Terminal(ours, process)
-        finally:
-            process.kill()
-            os.close(ours)
-
-
 def test_a_person_starts_a_cluster_changes_it_and_sees_it_with_the_commands_that_are_printed() -> None:
-    with terminal(*SMALL) as person:
+    with session((*PROGRAM, "simulate", *SMALL)) as person:
         greeting = person.reads()
         address = f"127.0.0.1:{PORT}"
         assert "SIMULATED cluster of 3 nodes" in greeting

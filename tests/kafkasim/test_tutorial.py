@@ -6,20 +6,21 @@ import re
 import shlex
 from pathlib import Path
 
+from tests.kafkafeatures.terminal import PROGRAM, session
 from tests.kafkasim.commands import command
-from tests.kafkasim.test_simulate import PORT, terminal
+from tests.kafkasim.test_simulate import first_free_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"```(sh|yaml|text)\n(.*?)\n```", re.DOTALL)
-FIRST = PORT + 10
-"""Port of the first broker, in place of the page's."""
+FIRST = first_free_port(8)
+"""Port of the first broker, in place of the page's; one for each node."""
 
 
 def test_the_first_ten_minutes_go_as_the_page_says(tmp_path: Path) -> None:
     blocks = BLOCK.findall(PAGE.read_text().replace("127.0.0.1:19092", f"127.0.0.1:{FIRST}"))
     outputs = []
     (_, simulate), *steps = blocks
-    with terminal(*shlex.split(simulate)[2:], "--port", str(FIRST)) as simulator:
+    with session((*PROGRAM, *shlex.split(simulate)[1:], "--port", str(FIRST))) as simulator:
         simulator.reads()
         for kind, text in steps:
             if kind == "yaml":

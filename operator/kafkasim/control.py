@@ -13,7 +13,14 @@ from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import SimulatorServer
 from kafkasim.world import World
 
-FORMS = "upgrade|start ROLE ID [RELEASE], stop|kill ROLE ID, set FEATURE LEVEL, snapshot; ROLE is broker or controller"
+FORMS = {
+    "upgrade ROLE ID RELEASE": "stop a node, and start it with this Kafka: upgrade broker 2 4.2",
+    "start ROLE ID [RELEASE]": "start a node that is stopped: start controller 3001",
+    "stop|kill ROLE ID": "an orderly end; kill ends it at once",
+    "set FEATURE LEVEL": "change a level from outside, as with kafka-features.sh: set metadata.version 27",
+    "snapshot": "write a checkpoint of the metadata log",
+}
+"""Explanation of each form of a request. ROLE is broker or controller."""
 _ROLES = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 
 
@@ -42,7 +49,7 @@ async def perform(server: SimulatorServer, request: str) -> None:
             await server.act(lambda world: world.upgrade(node.role, node.id, target))
             await _wait_until_back(server, node)
         case _:
-            raise RefusedError(f"invalid request {request!r}: expected {FORMS}")
+            raise RefusedError(f"invalid request {request!r}: expected {', '.join(FORMS)}")
 
 
 def _set(world: World, feature: str, level: int) -> None:

@@ -9,14 +9,14 @@ import json
 import sys
 from typing import Any, Protocol
 
-HELP = """\
-upgrade broker 2 4.2      stop broker 2, and start it with Kafka 4.2; also start broker 2 4.2
-stop broker 2             an orderly end; kill ends it at once, start starts it again
-stop controller 3001      the same for a controller
-set metadata.version 27   change a level from outside, as with kafka-features.sh
-snapshot                  write a checkpoint of the metadata log
-help                      these lines; Ctrl-C ends the cluster
-"""
+from kafkasim.control import FORMS
+
+HELP = "".join(
+    f"{form:<26}{explanation}\n"
+    for form, explanation in (
+        FORMS | {"help": "these lines; ROLE is broker or controller; Ctrl-C ends the cluster"}
+    ).items()
+)
 
 
 class Dialogue(Protocol):

@@ -12,10 +12,11 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tests.started import PYTHONPATH
 
@@ -113,25 +114,41 @@ class Session:
         self._terminal, self.process = terminal, process
 
     def reads(self, end: str = "> ", seconds: float = 60.0) -> str:
-        """The text up to the next prompt."""
+        """The text up to the next prompt, without control sequences."""
         text = ""
         while not text.endswith(end):
             assert select.select([self._terminal], [], [], seconds)[0], f"nothing came for {seconds:g} s after: {text}"
-            text += os.read(self._terminal, 65536).decode().replace("\r\n", "\n")
+            text = ESCAPE.sub("", text + os.read(self._terminal, 65536).decode().replace("\r\n", "\n"))
         return text
+
+    def enters(self, text: str) -> None:
+        """Type a text, without waiting for what answers it."""
+        os.write(self._terminal, text.encode())
 
     def types(self, line: str) -> str:
         """The text that answers a line; the terminal repeats the line first."""
-        os.write(self._terminal, f"{line}\n".encode())
+        self.enters(f"{line}\n")
         return self.reads().removeprefix(f"{line}\n")
 
 
 @contextmanager
-def session(command: Sequence[str]) -> Iterator[Session]:
-    """Start a program at a pseudo terminal; it is killed in the end."""
+def session(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    stdout: IO[str] | None = None,
+    stderr: IO[str] | None = None,
+) -> Iterator[Session]:
+    """Start a program at a pseudo terminal; it is killed in the end. stdout, stderr: files instead of the terminal."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        command, env=environment(colour=False), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        command,
+        env=env or environment(colour=False),
+        stdin=theirs,
+        stdout=stdout or theirs,
+        stderr=stderr or theirs,
+        start_new_session=True,
+        preexec_fn=_hears_ctrl_c,  # noqa: PLW1509 - one system call, no locks
     ) as process:
         os.close(theirs)
         try:
@@ -139,3 +156,8 @@ def session(command: Sequence[str]) -> Iterator[Session]:
         finally:
             process.kill()
             os.close(ours)
+
+
+def _hears_ctrl_c() -> None:
+    """Handle SIGINT as usual. Tests may run in the background, where a shell lets its children ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -336,20 +336,23 @@ def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
 
 def _made_in_the_last_moments(facts: MigrationFacts) -> set[str]:
     """Topics that were made after the last comparison before a way back, where the next was not due yet, or no process
-    of the operator was there, or none reached the controllers, to make it: nothing can show that they are lost.
+    of the operator was there, or none reached the controllers, to make it: nothing can show that they are lost. Order
+    is that of the record, since a topic and a comparison may have the same time.
     """
-    compared = [one.at for _, one in facts.of_kind(Weighed)]
-    ends = [max((at for at in compared if at < one.at), default=-inf) for _, one in facts.of_kind(Released)]
-    looked = [one.at for _, one in facts.of_kind(Seen) if not one.truth.is_hidden]  # else nothing can be compared
+    compared = [(place, one.at) for place, one in facts.of_kind(Weighed)]
+    ends = [
+        max((one for one in compared if one[0] < place), default=(-1, -inf)) for place, _ in facts.of_kind(Released)
+    ]
+    looked = [(place, one.at) for place, one in facts.of_kind(Seen) if not one.truth.is_hidden]  # else no comparison
 
-    def is_unseen(at: float) -> bool:
-        return not any(at < one <= at + LAST_MOMENTS for one in looked)
+    def is_unseen(place: int, at: float) -> bool:
+        return not any(place < other and time <= at + LAST_MOMENTS for other, time in looked)
 
     return {
         one.topic
-        for _, one in facts.of_kind(Made)
-        for at in ends
-        if at < one.at <= at + LAST_MOMENTS or (at < one.at <= at + LAST_WITHIN and is_unseen(one.at))
+        for place, one in facts.of_kind(Made)
+        for last, at in ends
+        if last < place and (one.at <= at + LAST_MOMENTS or (one.at <= at + LAST_WITHIN and is_unseen(place, one.at)))
     }
 
 

@@ -27,7 +27,7 @@ from tests.reliability.migration_records import (
     Truth,
     Weighed,
 )
-from tests.reliability.migration_rules import no_broker_is_left_behind
+from tests.reliability.migration_rules import no_broker_is_left_behind, no_topic_vanishes
 from tests.reliability.migrations import FIRST, MIGRATIONS
 from tests.reliability.records import Copies, History, Sent, Stored
 from tests.reliability.simulation import simulate, trace_of
@@ -180,3 +180,16 @@ def test_a_level_that_is_changed_during_a_migration_breaks_the_promise() -> None
     sent = Sent(seen.at, seen.process, seen.uid, "a cluster", "metadata.version", 20, 21, 1)
     records = [*history.records[: place + 1], sent, *history.records[place + 1 :]]
     assert [one.rule for one in violations(replace(history, records=records))] == ["migration"]
+
+
+@pytest.mark.parametrize(("made_after_the_comparison", "lost"), [(True, []), (False, ["['orders'] are gone"])])
+def test_a_topic_of_the_time_of_the_last_comparison_may_vanish_only_if_it_was_made_after_it(
+    made_after_the_comparison: bool, lost: list[str]
+) -> None:
+    history = returned()
+    last = next(one for one in reversed(history.records) if isinstance(one, Aimed) and one.over)
+    end = replace(last, at=30.0, truth=replace(last.truth, topics=("others",)))
+    compared, made = Weighed(10.0, "operator-1", end.uid, (), ()), Made(10.0, "orders")
+    begun = [compared, made] if made_after_the_comparison else [made, compared]
+    facts = MigrationFacts(replace(history, records=[*begun, Released(18.0, 1, 1), end]))
+    assert [one.text for one in no_topic_vanishes(facts)] == lost

@@ -17,6 +17,7 @@ from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
+from tests.kafkafeatures.terminal import Ended, in_terminal
 
 SELDOM = 0.5
 """Seconds between two looks at a cluster that is waited for."""
@@ -41,6 +42,12 @@ def describe(cluster: Cluster, *flags: str, servers: bool = True, controllers: b
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
+
+
+def unregister_at_terminal(cluster: Cluster, role: str, id_: int, answer: str) -> Ended:
+    """`unregister` of a broker or controller at a terminal, where a person types the answer."""
+    words = "unregister", f"--{role}", str(id_), "--bootstrap-server", f"127.0.0.1:{cluster.brokers[0].port}"
+    return in_terminal([*KAFKAFEATURES, *words], answers=[("Type its id", f"{answer}\n")])
 
 
 def node(document: dict[str, Any], id_: int) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import shutil
 import subprocess
@@ -18,7 +16,7 @@ from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance.record import ask
 from tests.conformance.unregistrations import request_of
-from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, node, run, wait_for, write_document
+from tests.e2e.kafka.cli import describe, levels, node, run, unregister_at_terminal, wait_for, write_document
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST, RECENT
@@ -44,17 +42,6 @@ def refused(cluster: Cluster, controller: int) -> str:
     done = run("unregister", "--controller", str(controller), *flags)
     assert (done.returncode, done.stdout) == (4, ""), done
     return done.stderr
-
-
-def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `unregister` at a terminal where a person types this text."""
-    person, terminal = pty.openpty()
-    words = "unregister", "--controller", str(GONE), "--bootstrap-server", cluster.bootstrap_servers
-    os.write(person, text.encode() + b"\n")
-    done = subprocess.run([*KAFKAFEATURES, *words], stdin=terminal, capture_output=True, check=False, timeout=60)
-    os.close(person)
-    os.close(terminal)
-    return done
 
 
 def on_disk(cluster: Cluster, *words: str, of: int) -> Any:
@@ -190,9 +177,9 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     text = run("describe", "--bootstrap-server", cluster.bootstrap_servers).stdout
     text = " ".join(text.replace("\\\n", "").split())  # a terminal of 80 columns breaks the command
     assert f"kafkafeatures unregister --controller {GONE} --bootstrap-server {cluster.bootstrap_servers}" in text
-    assert typed(cluster, "3004").returncode == 4
-    cured = typed(cluster, str(GONE))
-    assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is no longer registered\n".encode()), cured
+    assert unregister_at_terminal(cluster, "controller", GONE, "3004").code == 4
+    cured = unregister_at_terminal(cluster, "controller", GONE, str(GONE))
+    assert (cured.code, cured.lines[-1]) == (0, f"controller {GONE} is no longer registered"), cured
     assert state(cluster) == ""
     wait_until("the files say so", lambda: not suspected(cluster, leader))
     # Ready or unknown: nodes without a snapshot yet cannot be distinguished from copies of one node.

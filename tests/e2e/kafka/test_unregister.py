@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.core.facts.observation import NodeState
-from tests.e2e.kafka.cli import KAFKAFEATURES, describe, node, run, wait_for
+from tests.e2e.kafka.cli import describe, node, run, unregister_at_terminal, wait_for
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import hold_topic
 from tests.e2e.rig.process import wait_until
@@ -69,25 +67,14 @@ def test_unregister_without_a_terminal_needs_the_flag_yes(cluster: Cluster) -> N
     assert "use --yes" in done.stderr
 
 
-def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `unregister` at a terminal where a person types this text."""
-    person, terminal = pty.openpty()
-    words = "unregister", "--broker", "3", "--bootstrap-server", f"127.0.0.1:{cluster.nodes[1].port}"
-    os.write(person, text.encode() + b"\n")
-    done = subprocess.run([*KAFKAFEATURES, *words], stdin=terminal, capture_output=True, check=False, timeout=60)
-    os.close(person)
-    os.close(terminal)
-    return done
-
-
 def test_a_ghost_is_unregistered_after_its_id_was_typed(cluster: Cluster) -> None:
-    wrong = typed(cluster, "33")
-    assert wrong.returncode == 4
-    assert b"nothing was changed" in wrong.stderr
+    wrong = unregister_at_terminal(cluster, "broker", 3, "33")
+    assert wrong.code == 4
+    assert "nothing was changed" in wrong.text
     assert node(shown(cluster), 3)["state"] == "Ghost"
-    done = typed(cluster, "3")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == b"broker 3 is no longer registered\n"
+    done = unregister_at_terminal(cluster, "broker", 3, "3")
+    assert done.code == 0, done.text
+    assert done.lines[-1] == "broker 3 is no longer registered"
     assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3001}
 
 

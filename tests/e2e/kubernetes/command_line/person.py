@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +9,7 @@ from pathlib import Path
 
 from tests.e2e.kafka.cli import KAFKAFEATURES, run
 from tests.e2e.rig.process import ENVIRONMENT, wait_until
+from tests.kafkafeatures.terminal import Session, session
 
 
 class Person:
@@ -35,35 +33,19 @@ class Person:
     def running(self, *words: str) -> Iterator[Running]:
         """A command that takes its time, with a terminal to ask at; ended with the block if it did not end before."""
         out, err = self.home / "out", self.home / "err"
-        keyboard, terminal = pty.openpty()
-        with out.open("w") as stdout, err.open("w") as stderr:
-            process = subprocess.Popen(
-                [*KAFKAFEATURES, *words],
-                stdin=terminal,
-                stdout=stdout,
-                stderr=stderr,
-                env=self.environment,
-                preexec_fn=hears_ctrl_c,  # noqa: PLW1509 - one system call, no locks
-            )
-        try:
-            yield Running(process, out, err, keyboard)
-        finally:
-            process.kill()
-            process.wait()
-            os.close(keyboard)
-            os.close(terminal)
-
-
-def hears_ctrl_c() -> None:
-    """Tests may run in the background, where a shell has its children ignore it, and theirs."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+        with (
+            out.open("w") as stdout,
+            err.open("w") as stderr,
+            session([*KAFKAFEATURES, *words], env=self.environment, stdout=stdout, stderr=stderr) as terminal,
+        ):
+            yield Running(terminal, out, err)
 
 
 class Running:
     """A command under way."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path, keyboard: int) -> None:
-        self.process, self._out, self._err, self._keyboard = process, out, err, keyboard
+    def __init__(self, terminal: Session, out: Path, err: Path) -> None:
+        self.process, self._terminal, self._out, self._err = terminal.process, terminal, out, err
 
     @property
     def out(self) -> str:
@@ -83,7 +65,7 @@ class Running:
         wait_until(f"it says {text!r}", said)
 
     def types(self, line: str) -> None:
-        os.write(self._keyboard, f"{line}\n".encode())
+        self._terminal.enters(f"{line}\n")
 
     def ends(self, seconds: float = 60) -> int:
         """The exit code."""

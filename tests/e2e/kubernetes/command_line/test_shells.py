@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
 import subprocess
 import sys
 
@@ -13,7 +11,7 @@ import pytest
 from tests.e2e.kubernetes.command_line.orders import Orders
 from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.rig.kubernetes.binaries import install_packages
-from tests.e2e.rig.process import wait_until
+from tests.kafkafeatures.terminal import session
 
 PROGRAM = "kafkafeatures"
 
@@ -50,34 +48,9 @@ def test_fish_completes_existing_names_and_possible_words(shell_home: Person, li
 
 def test_zsh_completes_the_name_of_a_resource(shell_home: Person) -> None:
     """The line is typed at a pseudo terminal, since zsh completes nowhere else."""
-    keyboard, terminal = pty.openpty()
     environment = {**shell_home.environment, "TERM": "dumb", "PS1": "> "}
-    zsh = subprocess.Popen(["zsh", "-f", "-i"], stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
-    screen = ""
-
-    def types(text: str, until: str) -> None:
-        nonlocal screen
-        os.write(keyboard, text.encode())
-        before = len(screen)
-
-        def is_there() -> bool:
-            nonlocal screen
-            while select.select([keyboard], [], [], 0)[0]:
-                screen += os.read(keyboard, 4096).decode(errors="replace")
-            return until in screen[before:]
-
-        try:
-            wait_until(f"{until!r} is on the screen", is_there, 60)
-        except AssertionError as late:
-            late.add_note(screen)
-            raise
-
-    try:
-        # The quotes keep "loaded" out of the typed line, which the terminal shows too.
-        types(f"autoload -U compinit; compinit -u; source <({PROGRAM} completion zsh); echo load''ed\n", "loaded")
-        types(f"{PROGRAM} status o\t", "status orders")
-    finally:
-        zsh.kill()
-        zsh.wait()
-        os.close(keyboard)
-        os.close(terminal)
+    with session(["zsh", "-f", "-i"], env=environment) as zsh:
+        zsh.reads()
+        zsh.types(f"autoload -U compinit; compinit -u; source <({PROGRAM} completion zsh)")
+        zsh.enters(f"{PROGRAM} status o\t")
+        zsh.reads("status orders ")

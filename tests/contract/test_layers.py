@@ -97,7 +97,7 @@ ROOMS = {
 """Room -> what it may import, each with all that is below it. A name without a package is of `kafkafeatures`."""
 
 LIBRARIES = {
-    "aiohttp": "handlers health kube.client kube.errors",
+    "aiohttp": "handlers health kube.client kube.errors kube.watches",
     "cronsim": "core.engine.windows",
     "deltalake": "featurelog.delta",
     "gssapi": "kafka.wire.gssapi_process",

@@ -19,6 +19,7 @@ from kafkafeatures import handlers
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import host
+from kafkafeatures.kube import watches
 from kafkafeatures.kube.client import Account
 from tests.kafkafeatures.threads import until
 
@@ -122,7 +123,7 @@ class Operator:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "RETRY_DELAY", 0.01)
+    monkeypatch.setattr(watches, "RETRY_DELAY", 0.01)
 
 
 @asynccontextmanager
@@ -208,7 +209,7 @@ async def test_kopf_logs_in_again_after_401_with_a_delay(monkeypatch: pytest.Mon
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
     async with hosted(served, operator, monkeypatch, environment=environment):
         await until(lambda: operator.shown == ["orders"])
-    assert [one for one in pauses if one] == [pytest.approx(handlers.RETRY_DELAY)] * 6  # of a login, and of its watch
+    assert [one for one in pauses if one] == [pytest.approx(watches.RETRY_DELAY)] * 6  # of a login, and of its watch
 
 
 @pytest.mark.parametrize(
@@ -240,7 +241,7 @@ async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(monkeypatch: py
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
     async with hosted(served, operator, monkeypatch, environment=environment):
         await until(lambda: len(served.watches) == 6 and operator.held[""])
-    assert [one for one in pauses if one] == [pytest.approx(handlers.RETRY_DELAY)] * 5
+    assert [one for one in pauses if one] == [pytest.approx(watches.RETRY_DELAY)] * 5
 
 
 async def test_a_watch_needs_no_thread_of_the_default_executor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,14 +277,14 @@ async def test_an_error_of_one_watch_ends_no_other_watch_and_is_retried_with_gro
 
     served, operator = Server(one=[[event("ADDED"), line]] * 5, other=[[event("ADDED", "bills")]]), Operator()
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
-    monkeypatch.setattr(handlers, "RETRY_DELAY", 5.0)
+    monkeypatch.setattr(watches, "RETRY_DELAY", 5.0)
     async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
         # Six watches of `one`, five of which end with an error, and one of `other`.
         await until(lambda: len(served.watches) == 7 and operator.held == {"one": True, "other": True})
         assert not running.done()
     assert [one for one in pauses if one] == [10.0, 20.0, 40.0, 60.0, 60.0]
     assert sorted(operator.shown) == ["bills", *["orders"] * 5]
-    messages = [record.message for record in caplog.records if record.name == handlers.__name__]
+    messages = [record.message for record in caplog.records if record.name == watches.__name__]
     assert len(messages) == 5
     assert all(one.startswith(f"the watch of one ended: {reason}") for one in messages)
 
@@ -344,7 +345,7 @@ async def _as_it_comes(content: Any) -> AsyncIterator[bytes]:
 
 
 def break_kopf(monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncIterator[bytes]]) -> None:
-    """Let Kopf read events in a way that `handlers._Events` lacks: its watch, then Kopf, end with an error about it."""
+    """Let Kopf read events in a way that `watches._Events` lacks: its watch, then Kopf, end with an error about it."""
     monkeypatch.setattr("kopf._cogs.clients.api.iter_jsonlines", read)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures import handlers
 from kafkafeatures.environment import Environment
+from kafkafeatures.kube import watches
 from tests.kafkafeatures.test_handlers import Operator, Server, event, hosted
 from tests.kafkafeatures.threads import until
 
@@ -18,7 +18,7 @@ NOTHING = object()
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "RETRY_DELAY", 0.01)
+    monkeypatch.setattr(watches, "RETRY_DELAY", 0.01)
 
 
 def damaged(*path: str, to: Any = NOTHING, kind: str = "ADDED") -> dict[str, Any]:
@@ -76,7 +76,7 @@ DAMAGED: dict[str, Any] = {
 async def test_a_damaged_line_ends_only_the_watch_of_its_namespace(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: Any
 ) -> None:
-    """Without `handlers`, Kopf would end the process at most of these lines."""
+    """Without `watches`, Kopf would end the process at most of these lines."""
     over = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -93,5 +93,5 @@ async def test_a_damaged_line_ends_only_the_watch_of_its_namespace(
         over.set()
         await until(lambda: operator.held["one"] and sorted(operator.shown) == ["anew", "bills", "orders"])
         assert not running.done()
-    (message,) = [record.message for record in caplog.records if record.name == handlers.__name__]
+    (message,) = [record.message for record in caplog.records if record.name == watches.__name__]
     assert message.startswith("the watch of one ended: an invalid event; check that the address is the API server's;")

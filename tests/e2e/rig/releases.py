@@ -9,11 +9,9 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,13 +153,11 @@ def _archive(it: Release) -> None:
         )  # fmt: skip
         command = it.java("kafka.Kafka", str(properties))
         command.insert(1, f"-XX:ArchiveClassesAtExit={it.home}/classes.jsa")
-        with (Path(folder) / "log").open("w") as log:
-            node = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-            until = time.monotonic() + 60
-            while "Kafka Server started" not in (Path(folder) / "log").read_text() and time.monotonic() < until:
-                time.sleep(0.1)
-            node.send_signal(signal.SIGTERM)
-            node.wait(60)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as node:
+            assert node.stdout is not None
+            for line in node.stdout:  # to the end, or the node would wait for a reader
+                if "Kafka Server started" in line:
+                    node.terminate()
 
 
 if __name__ == "__main__":

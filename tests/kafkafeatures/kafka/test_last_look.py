@@ -41,10 +41,8 @@ def in_sync(readings: Readings) -> dict[tuple[str, int], frozenset[int]]:
 async def fall_behind(server: SimulatorServer) -> None:
     """Make broker 2 fall out of sync, and wait until the record of it is committed."""
     offset = server.world.image.offset
-    server.world.fall_behind(2, for_ms=10**6)
-    async with asyncio.timeout(5):
-        while server.world.image.offset == offset:  # noqa: ASYNC110 - controllers commit in their own time
-            await asyncio.sleep(0.01)
+    await server.act(lambda world: world.fall_behind(2, for_ms=10**6))
+    await server.until(lambda world: world.image.offset > offset)
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def says(body: bytes, code: int = 200, **headers: str) -> Answer:
 
 
 def hangs(handler: BaseHTTPRequestHandler) -> None:
-    time.sleep(1)
+    handler.rfile.read(1)  # until the client goes away
 
 
 def drips(handler: BaseHTTPRequestHandler) -> None:
@@ -107,7 +107,7 @@ def drips(handler: BaseHTTPRequestHandler) -> None:
     with contextlib.suppress(OSError):
         for _ in range(60):
             handler.wfile.write(b" ")
-            time.sleep(0.05)
+            time.sleep(0.05)  # longer in all than a reading may take, and each byte is soon there
 
 
 def failure(settings: PrometheusSettings, within: float = 20.0) -> Failure:

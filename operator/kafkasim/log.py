@@ -145,7 +145,7 @@ def _idle(base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
     """A batch with a single NoOp, made fast: most batches of a log are that, and differ only in the header."""
     return seal(
         _ONLY_NO_OP, base_offset=base_offset, leader_epoch=epoch, attributes=0, last_offset_delta=0,
-        base_timestamp=timestamp_ms, max_timestamp=timestamp_ms, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+        base_timestamp=timestamp_ms, max_timestamp=timestamp_ms,
         count=1,
     )  # fmt: skip
 

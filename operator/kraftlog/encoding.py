@@ -45,9 +45,6 @@ def encode_batch(
     max_timestamp: int | None = None,
     last_offset_delta: int | None = None,
     attributes: int = 0,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
 ) -> bytes:
     """Make a batch of at least one record, with ascending offsets. Values that are not given are taken from the
     records. `attributes` choose the codec: none or gzip. Raises ValueError without records, or for another codec.
@@ -72,9 +69,6 @@ def encode_batch(
         last_offset_delta=records[-1].offset - first if last_offset_delta is None else last_offset_delta,
         base_timestamp=time,
         max_timestamp=max(r.timestamp_ms for r in records) if max_timestamp is None else max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
         count=len(records),
     )
 
@@ -88,10 +82,10 @@ def seal(
     last_offset_delta: int,
     base_timestamp: int,
     max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
     count: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
 ) -> bytes:
     """Put a header with length and CRC before a record section, which the caller has compressed if the attributes name
     a codec.

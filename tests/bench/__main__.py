@@ -24,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from kafkafeatures.core.engine.decisions import Act, Done
@@ -291,16 +290,9 @@ async def _until_done(path: Path) -> None:
     settings = settings_of(resource.spec.cluster, secrets_in(None))
     with FileStore(resource, path.with_suffix(".status.yaml")) as store:
         async with Client(settings, environment=SYSTEM) as client:
-            context = ReconcileContext(
-                store=store,
-                kafka=client,
-                clock=lambda: datetime.now(UTC),
-                sleep=asyncio.sleep,
-                monotonic=SYSTEM.monotonic,
-                ages=Ages(SYSTEM.monotonic),
-            )
+            context = ReconcileContext(store, client, SYSTEM, Ages(SYSTEM.monotonic))
             while not isinstance((last := await reconcile(context, await context.store.read())).decision, Done):
-                await context.sleep(last.requeue_after or 0)
+                await SYSTEM.sleep(last.requeue_after or 0)
 
 
 def decisions(evaluations: int = FULL.decisions) -> None:

@@ -149,9 +149,9 @@ def one_change(keys: int) -> None:
     )
 
 
-def partitions_of(topics: int, brokers: int = 1000) -> list[bytes]:
+def partitions_of(topics: int) -> list[bytes]:
     """The records of topics with three replicas of each partition, all in sync, as Kafka 4 writes them."""
-    values = []
+    values, brokers = [], 1_000
     ids = struct.Struct(">iii")
     for number in range(topics):
         topic = uuid.UUID(int=number + 1)

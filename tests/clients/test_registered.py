@@ -16,29 +16,26 @@ from kafkafeatures.core.facts.readings import LogReading
 from kraftlog import Record, encode_batch
 from kraftlog.records import frame
 from kraftlog.schema import table
-from tests.clients.test_command import AT, DAY, HOUR, OLD, QUIET, at, check, registered, scrape, shown
+from tests.clients.test_command import (
+    AT,
+    DAY,
+    HOUR,
+    OLD,
+    QUIET,
+    at,
+    check,
+    evidence,
+    log_of_three,
+    registered,
+    scrape,
+    shown,
+    width,
+)
 from tests.kafkafeatures.worlds import NOW, image, probe
 from tests.kafkafeatures.worlds import asked as answering
 from tests.kraftlog.build import broker, no_op, unregister
 
-
-@pytest.fixture(autouse=True)
-def width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-
-
-@pytest.fixture
-def evidence(tmp_path: Path) -> Path:
-    """Three brokers that have run for 40 days, and that no old client used."""
-    for number in (1, 2, 3):
-        scrape(tmp_path / "scrapes", str(number), QUIET)
-    return tmp_path / "scrapes"
-
-
-@pytest.fixture
-def log_of_three(tmp_path: Path) -> list[str]:
-    """Flags for a log in which three brokers are registered."""
-    return ["--log", str(registered(tmp_path / "log", 1, 2, 3))]
+__all__ = ["evidence", "log_of_three", "width"]
 
 
 def test_while_a_cluster_migrates_from_zookeeper_its_log_does_not_name_all_brokers(

@@ -88,7 +88,7 @@ ROOMS = {
     ),
     "cli.serve": "api core environment kafka kraftlog cli.shell cli.cluster cli.kube cli.pages",
     "cli.pipeline": "api core client_targets featurelog cli.shell cli.pages",
-    "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",
+    "cli.demo": "api core environment reconcile cli.shell cli.cluster cli.kube kafkasim",
     # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.
     "kraftlog": "",
     "featurelog": "api core client_files kraftlog version",

@@ -7,26 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-from deltalake import DeltaTable
-
 from featurelog.delta import SCHEMAS, OutputError, load
-from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables, texts
+from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables
 from tests.featurelog.killing import Points
+from tests.featurelog.test_delta import grown, rows
 
-
-@pytest.fixture
-def grown(tmp_path: Path) -> Path:
-    """The tables of one cluster after two runs."""
-    for batches in (12, 20):
-        put(tmp_path / "in", "orders", "1", SEGMENT, made_log(batches), "orders-id")
-        run([tmp_path / "in"], tmp_path / "out")
-    return tmp_path / "out"
-
-
-def rows(output: Path, name: str, version: int | None = None) -> list[str]:
-    """The rows of a Delta table, as `tables` gives those of the last run."""
-    return sorted(texts(DeltaTable(output / name, version=version).to_pyarrow_table()))
+__all__ = ["grown"]
 
 
 def test_a_table_with_the_same_rows_as_before_keeps_its_file_and_its_version(grown: Path, tmp_path: Path) -> None:

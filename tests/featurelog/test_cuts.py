@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 
 from featurelog import cuts
 from tests.featurelog.inputs import made_log, ranges
+from tests.featurelog.test_parts import damaged
 from tests.kraftlog.build import batch, no_op
-
-
-def damaged(content: bytes, places: list[int]) -> bytes:
-    """The content with the bytes at these positions changed; a position behind the end begins again at 0."""
-    result = bytearray(content)
-    for place in places:
-        result[place % len(result)] ^= 0x41
-    return bytes(result)
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=2), st.integers(40, 1500), st.integers(0, 80), st.booleans())

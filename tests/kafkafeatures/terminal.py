@@ -148,7 +148,7 @@ def session(
         stdout=stdout or theirs,
         stderr=stderr or theirs,
         start_new_session=True,
-        preexec_fn=_hears_ctrl_c,  # noqa: PLW1509 - one system call, no locks
+        preexec_fn=hears_ctrl_c,  # noqa: PLW1509 - one system call, no locks
     ) as process:
         os.close(theirs)
         try:
@@ -158,6 +158,6 @@ def session(
             os.close(ours)
 
 
-def _hears_ctrl_c() -> None:
+def hears_ctrl_c() -> None:
     """Handle SIGINT as usual. Tests may run in the background, where a shell lets its children ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

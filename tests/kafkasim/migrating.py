@@ -14,6 +14,7 @@ from kafkafeatures.api.document import read_document
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.core.report.events import events_between
+from kafkafeatures.environment import Environment
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
@@ -120,7 +121,7 @@ class Migration:
         """Run one reconciliation."""
         with FileStore(read_document(self._document), self._state) as store:
             context = ReconcileContext(
-                store, self._kafka, self._network.now, self._sleep, self._monotonic, self._ages,
+                store, self._kafka, Environment(self._network.now, self._monotonic, sleep=self._sleep), self._ages,
                 effects=self.effects.append, zookeeper=self._zookeeper,
             )  # fmt: skip
             done = await reconcile(context, await store.read())

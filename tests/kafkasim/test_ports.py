@@ -18,7 +18,7 @@ from kafkafeatures.core.engine.route import route_to_controller
 from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown
 from kafkafeatures.core.facts.readings import LogReading, PartitionsReading, Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.environment import SYSTEM
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import ReconcileContext
@@ -86,9 +86,7 @@ def context_of(kafka: Any, store: Any, sim: SimulatedCluster) -> ReconcileContex
     return ReconcileContext(
         store=store,
         kafka=kafka,
-        clock=sim.now,
-        sleep=sim.sleep,
-        monotonic=SYSTEM.monotonic,
+        environment=Environment(clock=sim.now, sleep=sim.sleep),
         ages=Ages(SYSTEM.monotonic),
     )
 

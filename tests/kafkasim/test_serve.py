@@ -17,11 +17,10 @@ from kafkafeatures.cli.serve.live import EVERY, Reader
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kraftlog.rolls import RollHistory
-from tests.e2e.kubernetes.command_line.person import hears_ctrl_c
 from tests.kafkafeatures.cli.test_cluster_page import bar, cells
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkafeatures.statuses import in_sync, resource
-from tests.kafkafeatures.terminal import PROGRAM, environment
+from tests.kafkafeatures.terminal import PROGRAM, environment, hears_ctrl_c
 from tests.kafkafeatures.worlds import NOW
 from tests.kafkasim.commands import shell
 from tests.kafkasim.documents import PROGRAM as IN_SHELL

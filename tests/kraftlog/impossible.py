@@ -93,8 +93,8 @@ def credential(name: str = "alice") -> bytes:
     return _other(checks.CREDENTIAL, {"name": name, "mechanism": 1, **keys})
 
 
-def credential_removed(name: str = "alice", mechanism: int = 1) -> bytes:
-    return _other(checks.REMOVE_CREDENTIAL, {"name": name, "mechanism": mechanism})
+def credential_removed(mechanism: int = 1) -> bytes:
+    return _other(checks.REMOVE_CREDENTIAL, {"name": "alice", "mechanism": mechanism})
 
 
 def producer_ids(following: int) -> bytes:

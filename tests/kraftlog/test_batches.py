@@ -352,9 +352,6 @@ def _with_section(section: bytes, codec: Codec = Codec.NONE) -> Batch:
         last_offset_delta=0,
         base_timestamp=NOW,
         max_timestamp=NOW,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
         count=1,
     )
     (decoded,) = batches(data)

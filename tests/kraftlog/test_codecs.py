@@ -117,7 +117,7 @@ def test_the_account_of_a_batch_with_a_cut_or_damaged_section_balances(name: str
     for item in broken:
         data = seal(
             item, base_offset=0, leader_epoch=1, attributes=int(codec_of(name)), last_offset_delta=batch.count - 1,
-            base_timestamp=0, max_timestamp=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, count=batch.count,
+            base_timestamp=0, max_timestamp=0, count=batch.count,
         )  # fmt: skip
         reading = Reading(data)
         list(reading)

@@ -155,6 +155,3 @@ class Aimed:
     desired: str
     truth: Truth
     over: bool
-
-
-MigrationRecord = Seen | Weighed | Deleted | Strayed | Over | Released | Made | Aimed

@@ -95,7 +95,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a yes is not kept", "accepted = replace(in_flight, accepted=True).to_intent()",
          "accepted = in_flight.to_intent()"),
         ("the last question is not asked", "    if not isinstance(last_look, LastLook):\n", "    if False:\n"),
-        ("what is late is sent", "(elapsed := context.monotonic() - began) > within:", "(elapsed := 0.0) > within:"),
+        ("what is late is sent", "elapsed := context.environment.monotonic() - began", "elapsed := 0.0"),
     ),
     *of(
         "adapters",
@@ -104,7 +104,7 @@ MUTANTS: tuple[Mutant, ...] = (
          "if (current.generation, current.desired) != (earlier.generation, earlier.desired):", "if False:"),
         ("a restart is not decided on anew", "case Wait() | Stalled() | Held() as refusal:\n            return refusal",
          "case Wait() | Stalled() | Held():\n            return None"),
-        ("the picture may be old", "context.monotonic() - last_look.read_at > FRESH:", "False:"),
+        ("the picture may be old", "context.environment.monotonic() - last_look.read_at > FRESH:", "False:"),
         ("who ends goes on", "if context.is_stopping() or (task is not None and task.cancelling()):", "if False:"),
         ("an owner that turned up is not asked for",
          "        if refusal is not None:\n            return refusal\n", ""),

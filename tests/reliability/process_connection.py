@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 DELIVERED_MS = 9_500
 """What a socket was given arrives within so long: then it is closed by reset (TCP_USER_TIMEOUT)."""
-REQUEST_TIMEOUT_MS = 2_000
 
 
 _NOWHERE = Failure(FailureKind.UNREACHABLE, "bootstrap", "connection refused")

@@ -117,9 +117,9 @@ def test_a_restart_that_is_over_by_stable_for_of_its_document_stays_over_for_the
     assert {one.rule for one in controllers_keep_their_majority(Facts(history))} == broken
 
 
-def in_vain(at: float, number: int | None, *, runs: str = "old") -> Stopped:
+def in_vain(at: float, number: int | None) -> Stopped:
     """A restart of broker 1, which still runs the old revision. `number`: of the request; None: by a person."""
-    return Stopped(at, CLUSTER, 1, "brokers-1", f"uid-{at}", runs, "new", number)
+    return Stopped(at, CLUSTER, 1, "brokers-1", f"uid-{at}", "old", "new", number)
 
 
 @pytest.mark.parametrize(

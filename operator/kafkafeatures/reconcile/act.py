@@ -164,7 +164,7 @@ async def _carry_out(
     """Write the intent, make the last checks, send the step, and write its outcome. `via`: its route. `send`: sends it,
     on a connection that exists already.
     """
-    began, status = context.monotonic(), evaluation.status
+    began, status = context.environment.monotonic(), evaluation.status
     earlier = (candidate for candidate in sent_in(status) if step.is_asked_for_by(candidate.step))
     in_flight = next(earlier, None) or step.begin(
         context.stamp(),
@@ -289,7 +289,7 @@ def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: Last
     sent later than SEND_WITHIN after its intent.
     """
     within = SEND_WITHIN.total_seconds()
-    if (elapsed := context.monotonic() - began) > within:
+    if (elapsed := context.environment.monotonic() - began) > within:
         return f"it took {elapsed:.0f} s since its intent; a change is sent within {within:g} s or not at all"
     refused = too_late(context, evaluation, last_look)
     return refused.message if refused is not None else None

@@ -6,7 +6,7 @@ ports.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import Step
 from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
+from kafkafeatures.environment import Environment
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.look import Ports
@@ -56,22 +57,19 @@ class ReconcileContext(Struct, frozen=True):
     """The injected context of a reconciliation.
 
     store: store of the resource. kafka, workloads, zookeeper: ports to the cluster, its pods and its ensemble; the last
-    two are None where the document does not need them. clock: the wall clock. sleep: waits for so many seconds.
-    monotonic: a monotonic clock, in seconds. ages: ages of times in the status; one object for all reconciliations of a
-    resource in a process. competing_owner: finds the resource that prevents this one from acting on a cluster, by the
-    id of the cluster. before_act: called before a step is begun, and during a soak (`act.execute`); if it raises,
-    nothing is written or sent. effects: called right before a step is sent. on_settled: called once no step of this
-    resource can still be under way. clients: latest evidence about clients, without waiting; None where the document
-    asks for none. hand_over: seconds for which another process may still send a step whose intent it wrote.
-    is_stopping: tells whether this process was asked to end, and so begins nothing new. managed: levels that another
-    operator sets.
+    two are None where the document does not need them. environment: clocks and pauses. ages: ages of times in the
+    status; one object for all reconciliations of a resource in a process. competing_owner: finds the resource that
+    prevents this one from acting on a cluster, by the id of the cluster. before_act: called before a step is begun, and
+    during a soak (`act.execute`); if it raises, nothing is written or sent. effects: called right before a step is
+    sent. on_settled: called once no step of this resource can still be under way. clients: latest evidence about
+    clients, without waiting; None where the document asks for none. hand_over: seconds for which another process may
+    still send a step whose intent it wrote. is_stopping: tells whether this process was asked to end, and so begins
+    nothing new. managed: levels that another operator sets.
     """
 
     store: ResourceStore
     kafka: KafkaPort
-    clock: Callable[[], datetime]
-    sleep: Callable[[float], Awaitable[None]]
-    monotonic: Callable[[], float]
+    environment: Environment
     ages: Ages
     competing_owner: CompetingOwner = no_other_owner
     before_act: Callable[[Evaluation], None] = lambda _: None
@@ -89,17 +87,21 @@ class ReconcileContext(Struct, frozen=True):
         """Ports to all that is read."""
         return Ports(self.kafka, self.workloads, self.zookeeper)
 
+    def now(self) -> datetime:
+        """The time by the wall clock."""
+        return self.environment.clock()
+
     def stamp(self) -> Stamp:
         """The current time, in the form that a status has."""
-        return stamp(self.clock())
+        return stamp(self.now())
 
     def age_of(self, moment: str) -> timedelta:
         """Age of a time in the status, as far as clocks can show it."""
-        return self.ages.of(moment, self.clock())
+        return self.ages.of(moment, self.now())
 
     def known_for(self, moment: str) -> timedelta:
         """The part of a time's age in which this process has known it; setting a clock cannot lengthen it."""
-        return self.ages.known_for(moment, self.clock())
+        return self.ages.known_for(moment, self.now())
 
     def on_its_way(self, moment: str) -> timedelta:
         """The largest age of an intent at which another process may still send its step. `moment`: time at which the

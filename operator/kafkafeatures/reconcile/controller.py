@@ -302,7 +302,7 @@ class Controller:
     ) -> ReconcileContext:
         environment = self._context.environment
         return ReconcileContext(
-            store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, cache.ages,
+            store, opened.cluster, environment, cache.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
             workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, hand_over=HAND_OVER,

@@ -77,7 +77,7 @@ async def evaluate(
     """Decide on the present state, in the numbered steps above. `only_for_restart`: a moment after a full reading, make
     only those readings once more that a restart depends on.
     """
-    read_at, monotonic_read_at = context.monotonic(), context.ages.monotonic()
+    read_at, monotonic_read_at = context.environment.monotonic(), context.ages.monotonic()
     read_context = await read_context_of(context, resource)
     observation = await _read(context, resource, read_context, only_for_restart=only_for_restart)
     if isinstance(observation, Failure):
@@ -97,7 +97,7 @@ async def evaluate(
             stages, verdict = await _with_verdict(context.kafka, resource.desired, stages, observation)
     decision = decide(
         GateInput(
-            resource.desired, observation, proposal.plan, stages, context.clock(), facts.memory, settled.unsettled,
+            resource.desired, observation, proposal.plan, stages, context.now(), facts.memory, settled.unsettled,
             settled.open_outcome, owner, compared.log_decision,
         )
     )  # fmt: skip
@@ -105,7 +105,7 @@ async def evaluate(
         remembered = stage.decided(decision, remembered)
     decision = explained(decision, resource.status, context.stamp(), context.age_of)
     return Evaluation(
-        resource, observation, remembered, proposal, stages, decision, verdict, compared.is_ours, context.clock(),
+        resource, observation, remembered, proposal, stages, decision, verdict, compared.is_ours, context.now(),
         read_at, compared.log_decision is None,
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def _unread(context: ReconcileContext, resource: Resource, read_context: ReadCon
 
     failure = with_pods(failure, read_context.workloads)
     previous = without_withdrawn_plan(resource.status, resource.desired, read_context.workloads)
-    status = status_of_unreachable(failure, generation=resource.generation, previous=previous, at=context.clock())
+    status = status_of_unreachable(failure, generation=resource.generation, previous=previous, at=context.now())
     return Unread(resource, failure, status)
 
 
@@ -180,7 +180,7 @@ def _stage_input(
         memory = Memory(remembered.cluster_id, lost_cluster(remembered))
     desired = compared.resource.desired
     return StageInput(
-        desired, settled.observation, memory, remembered, settled.followed, context.clock(), context.age_of,
+        desired, settled.observation, memory, remembered, settled.followed, context.now(), context.age_of,
         context.known_for, ours=compared.is_ours, restarts=_restarts_nodes(context, desired), replication=replication,
         monotonic=context.ages.monotonic(), read_at=read_at, stage_memory=context.ages.stage_memory,
         is_changing=is_changing(remembered),

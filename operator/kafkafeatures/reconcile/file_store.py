@@ -14,7 +14,6 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import yaml
@@ -114,9 +113,7 @@ class FileStore:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._release()
 
     def approve(self, plan_hash: str) -> None:

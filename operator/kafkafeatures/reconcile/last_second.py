@@ -107,7 +107,7 @@ def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastL
         refusal = owned_by(context.competing_owner(cluster_id.value))
         if refusal is not None:
             return refusal
-    if windows and not last_look.at_any_time and (opens := closed_until(windows, context.clock())) is not None:
+    if windows and not last_look.at_any_time and (opens := closed_until(windows, context.now())) is not None:
         at = opens.isoformat(timespec="minutes")
         return Wait(
             Reason.WAITING_FOR_WINDOW,
@@ -117,7 +117,7 @@ def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastL
             subject="spec.rollout.windows",
             remedy="wait until it opens, or change spec.rollout.windows",
         )
-    if last_look.read_at is not None and context.monotonic() - last_look.read_at > FRESH:
+    if last_look.read_at is not None and context.environment.monotonic() - last_look.read_at > FRESH:
         return not_sent(
             f"the cluster was read more than {FRESH:g} s ago; a restart is decided on a newer reading: give the "
             "operator a faster way to the controllers and the API server, or more CPU, if this persists"

@@ -27,7 +27,7 @@ async def read_context_of(context: ReconcileContext, resource: Resource) -> Read
         resource.desired,
         resource.status,
         await pods(context.ports),
-        context.clock(),
+        context.now(),
         stage_memory=context.ages.stage_memory,
     )
 

@@ -70,7 +70,7 @@ async def settle(
     if not still_open:
         return Settled(observation, status, followed, unknown_steps)
 
-    await context.sleep(SETTLE_SECONDS)
+    await context.environment.sleep(SETTLE_SECONDS)
     unjudged = why_unjudged(await _dry_run_of_nothing(context.kafka, observation))
     second = await _second_reading(context, resource, status, observation)
     if second is not None:

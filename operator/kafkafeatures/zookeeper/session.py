@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient, TransactionRequest
@@ -76,9 +75,7 @@ class Session:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self._closed()
 
     async def _no_session(self) -> KafkaError:

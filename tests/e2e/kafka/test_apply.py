@@ -8,7 +8,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -210,14 +209,7 @@ async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpda
     reconciliations: list[Reconciliation] = []
     with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
         async with Client(settings, recorder=recorder, environment=SYSTEM) as client, asyncio.timeout(90):
-            context = ReconcileContext(
-                store=store,
-                kafka=client,
-                clock=lambda: datetime.now(UTC),
-                sleep=asyncio.sleep,
-                monotonic=SYSTEM.monotonic,
-                ages=Ages(SYSTEM.monotonic),
-            )
+            context = ReconcileContext(store, client, SYSTEM, Ages(SYSTEM.monotonic))
             while not reconciliations or not isinstance(reconciliations[-1].decision, Done):
                 reconciliations.append(await reconcile(context, await context.store.read()))
                 await asyncio.sleep(reconciliations[-1].requeue_after or 0.2)
@@ -305,14 +297,7 @@ async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[st
     """Status and reason of Ready after one reconciliation."""
     with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
         async with Client(settings, environment=SYSTEM) as client:
-            context = ReconcileContext(
-                store=store,
-                kafka=client,
-                clock=lambda: datetime.now(UTC),
-                sleep=asyncio.sleep,
-                monotonic=SYSTEM.monotonic,
-                ages=Ages(SYSTEM.monotonic),
-            )
+            context = ReconcileContext(store, client, SYSTEM, Ages(SYSTEM.monotonic))
             status = (await reconcile(context, await context.store.read())).status
     ready = status.condition(Condition.READY)
     assert ready is not None

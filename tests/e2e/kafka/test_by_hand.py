@@ -104,14 +104,7 @@ def test_a_soak_restarts_when_a_node_was_killed_and_started_between_two_reconcil
         results = []
         with FileStore(read_file(document), None) as store:
             async with Client(settings, environment=SYSTEM) as kafka:
-                context = ReconcileContext(
-                    store,
-                    kafka,
-                    clock=SYSTEM.clock,
-                    sleep=SYSTEM.sleep,
-                    monotonic=SYSTEM.monotonic,
-                    ages=Ages(SYSTEM.monotonic),
-                )
+                context = ReconcileContext(store, kafka, SYSTEM, Ages(SYSTEM.monotonic))
 
                 async def reconcile_once() -> str:
                     last = await reconcile(context, await store.read())

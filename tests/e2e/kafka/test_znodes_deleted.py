@@ -353,7 +353,6 @@ KILLED = Path(__file__).with_name("deletion_killed.py")
 # --- rights ---
 
 
-EVERYONE = make_acl("world", "anyone", all=True)
 ALL = make_digest_acl("operator", "its-secret", all=True)
 READER = make_digest_acl("reader", "its-secret", read=True)
 

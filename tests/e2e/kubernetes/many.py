@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pykube
@@ -39,9 +38,7 @@ class Many:
         self.operator.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.operator.kill()
         wait_until("all are deleted", self._deleted, SECONDS, step=1.0)
 

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -49,9 +48,7 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
 
     def go_quiet(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -42,6 +44,14 @@ class Certificates:
     def expired(self) -> tuple[str, str]:
         past = datetime.now(UTC) - timedelta(days=1)
         return _pem(self._ca.issue_cert(*self._hosts, common_name="node", not_after=past))
+
+    def server_side(self, folder: Path, pair: tuple[str, str] | None = None) -> ssl.SSLContext:
+        """The TLS context of a server with the certificate for the addresses, or with another pair."""
+        pem = folder / "server.pem"
+        pem.write_text("".join(pair or self.node))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+        return context
 
     def client(self, name: str) -> tuple[str, str]:
         """(certificate, key) of a client; its principal is User:CN=<name>,..."""

@@ -21,7 +21,6 @@ import uuid
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.e2e.rig.asking import listed_brokers, past_moving_leaders
@@ -157,9 +156,7 @@ class Cluster:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -286,7 +283,7 @@ class Cluster:
             )
         return found
 
-    def client_config(self, user: str = "alice", *, kind: str | None = None, password: str | None = None) -> Path:
+    def client_config(self, user: str = "alice", *, kind: str | None = None) -> Path:
         """Kafka client properties for a listener of `kind`, by default the clients' one."""
         kind = kind or self.kind
         lines = {"security.protocol": protocol_of(kind)}
@@ -302,7 +299,7 @@ class Cluster:
             lines["sasl.mechanism"] = kind
             lines["sasl.jaas.config"] = (
                 f"org.apache.kafka.common.security.{module}LoginModule required "
-                f'username="{user}" password="{password or USERS[user]}";'
+                f'username="{user}" password="{USERS[user]}";'
             )
         path = self.root / f"client-{user}-{kind}-{uuid64()[:6]}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))

@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.e2e.clients.old_clients import HOME as FETCHED
@@ -114,9 +113,7 @@ class Realm:
         self.kdc.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.kdc.kill()
 
     def add(self, name: str, *options: str) -> None:

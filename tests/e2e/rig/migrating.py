@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kafkafeatures.core.migration.settings import Shape
@@ -147,9 +146,7 @@ class MigratingCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         for node in self.nodes.values():
             if node.alive:
                 node.kill()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.e2e.rig.process import Daemon, free_port
@@ -152,8 +151,6 @@ class Migration:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         for node in self._nodes.values():
             node.kill()

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs
 
@@ -33,18 +31,15 @@ ISSUER, AUDIENCE, KEY_ID = "https://issuer.example", "kafka", "rig"
 class TokenServer:
     """See the prologue."""
 
-    def __init__(self, folder: Path, certificates: Certificates, *, lifetime: float = 300.0) -> None:
-        self.lifetime = lifetime
+    def __init__(self, folder: Path, certificates: Certificates) -> None:
+        self.lifetime = 300.0
         self.issued = 0
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         public = RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
         self.jwks = folder / "jwks.json"
         self.jwks.write_text(json.dumps({"keys": [{**public, "kid": KEY_ID, "use": "sig", "alg": "RS256"}]}))
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        pem = folder / "issuer.pem"
-        pem.write_text("".join(certificates.node))
-        context.load_cert_chain(pem)
+        context = certificates.server_side(folder)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.url = f"https://127.0.0.1:{self._server.server_address[1]}/token"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
@@ -53,9 +48,7 @@ class TokenServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import socket
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient
@@ -119,9 +118,7 @@ class ZooKeeper:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
     def stop(self) -> None:

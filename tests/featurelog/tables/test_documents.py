@@ -52,8 +52,8 @@ AT = NOW + 9
 """The time of that record."""
 
 
-def attributions(*documents: dict[str, Any], data: bytes = CHANGED, cluster_id: str | None = CLUSTER_ID) -> list[str]:
-    copies = [copy("3001", {segment_name(0): data}, cluster_id=cluster_id)]
+def attributions(*documents: dict[str, Any], cluster_id: str | None = CLUSTER_ID) -> list[str]:
+    copies = [copy("3001", {segment_name(0): CHANGED}, cluster_id=cluster_id)]
     return [row["attribution"] for row in rows(copies, "feature_timeline", documents=Documents.of(documents))]
 
 

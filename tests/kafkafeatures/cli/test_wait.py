@@ -146,7 +146,7 @@ SPEC = {
 ALL_NODES = (*CONTROLLERS, *BROKERS)
 
 
-def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
+def of_status(seen: Observation) -> dict[str, Any]:
     """The status after a reconciliation of a resource that needs restarts and no change of a level."""
 
     def no_time(_: str) -> timedelta:
@@ -156,9 +156,7 @@ def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
     context = RollContext((), EMPTY, NOW, no_time, no_time)
     proposal, roll = propose(desired, seen, Memory()), roll_of(desired, seen, (), context, replication_of(seen))
     decision = decide(desired, seen, roll=roll)
-    status = status_of(
-        decision, seen, proposal, generation=generation, previous=EMPTY, version="0.1.0", now=NOW, roll=roll
-    )
+    status = status_of(decision, seen, proposal, generation=1, previous=EMPTY, version="0.1.0", now=NOW, roll=roll)
     return status.as_json()
 
 

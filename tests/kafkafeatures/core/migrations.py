@@ -152,10 +152,9 @@ def cluster(
 REFUSES = Failure(FailureKind.NOT_LISTENING, "controller-1:9093", "connection refused", "start it")
 
 
-def in_dual_write_for(span: timedelta, observation: Observation | None = None, offset: int = 103) -> Observation:
+def in_dual_write_for(span: timedelta, offset: int = 103) -> Observation:
     """Build a cluster that has been in dual write for `span`, by its metadata log."""
-    observation = cluster(P.DUAL_WRITE) if observation is None else observation
-    return replace(observation, last_registration=LastRegistration(offset, NOW - span, NOW))
+    return replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(offset, NOW - span, NOW))
 
 
 def without_quorum(observation: Observation, failure: Failure = REFUSES) -> Observation:

@@ -28,21 +28,13 @@ from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import requested
 from tests.kafkafeatures.core.ibps import IN_PODS, broker, brokers, in_pods, wanting
-from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, message_of
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, message_of, restarted
 from tests.kafkafeatures.core.plans import standing
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.ensembles import CLUSTER, claimed, progress
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P = Position
-
-
-def restarted(look: Look) -> int:
-    """Return the broker that the decision restarts next."""
-    assert isinstance(look.decision, Act), look.decision
-    step = look.decision.step
-    assert isinstance(step, RestartNode)
-    return step.node_id
 
 
 def refused(look: Look, reason: Reason) -> str:

@@ -27,7 +27,6 @@ from kafkafeatures.core.facts.readings import (
     FailureKind,
     Host,
     LogReading,
-    NodeAnswer,
     ProbedNode,
     QuorumAnswer,
     ReplicaProgress,
@@ -88,8 +87,8 @@ FORMER = image({1: (NEW, False), 3001: (OLD, True)}, dict.fromkeys(CONTROLLERS, 
 TWO_ROLES = (asked(1), asked(3001, SILENT, Role.BROKER), asked(3002), asked(3003))
 
 
-def observe_two_roles(roles: str | None, log: Image = FORMER, node_answer: NodeAnswer = AS_CONTROLLER) -> Observation:
-    controller = asked(3001, node_answer)
+def observe_two_roles(roles: str | None, log: Image = FORMER) -> Observation:
+    controller = asked(3001, AS_CONTROLLER)
     return observe_nodes(*TWO_ROLES, controller if roles is None else proved_as(controller, roles), log=log)
 
 

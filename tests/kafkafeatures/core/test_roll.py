@@ -75,8 +75,8 @@ def test_a_controller_is_restarted_alone_and_only_while_a_majority_without_it_ha
     refused(rolled(cluster(quorum=voting(behind=[3002, 3003]))), Reason.WAITING_FOR_QUORUM)
 
 
-def of_voters(*ids: int, leader: int = 3001) -> QuorumAnswer:
-    return replace(voting(leader), voters=tuple(voter for voter in voting().voters if voter.id in ids))
+def of_voters(*ids: int) -> QuorumAnswer:
+    return replace(voting(3001), voters=tuple(voter for voter in voting().voters if voter.id in ids))
 
 
 ALONE = cluster(current(3002, 3003), quorum=of_voters(3001))

@@ -61,12 +61,12 @@ def soaking(
     return soak_of(facts, changes)
 
 
-def soak_after(duration: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
+def soak_after(duration: timedelta, *, wanted: DesiredState = WANTED) -> Soak:
     """Return the soak after observations every half minute for this long."""
-    soak, after = soaking(observation, wanted=wanted), timedelta(0)
+    soak, after = soaking(wanted=wanted), timedelta(0)
     while after < duration:
         after = min(after + timedelta(seconds=LOOKS_WITHIN), duration)
-        soak = soaking(observation, wanted=wanted, before=soak, after=after)
+        soak = soaking(wanted=wanted, before=soak, after=after)
     return holding(soak)
 
 

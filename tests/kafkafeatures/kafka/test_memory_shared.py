@@ -26,18 +26,14 @@ from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
 from kafkafeatures.kafka.wire.messages import FetchRequest
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum
-from tests.kafkafeatures.kafka.test_memory_budget import END, LIMITS, partitions, serve, sharing
+from tests.kafkafeatures.kafka.test_memory_budget import END, LIMITS, partitions, quorum, serve, sharing
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, serving
 from tests.kraftlog.build import broker, level
 
+__all__ = ["quorum"]
+
+
 # --- all clusters together ---
-
-
-@pytest.fixture
-def quorum() -> Quorum:
-    made = Quorum()
-    made.leader.append(level("metadata.version", 20))
-    return made
 
 
 def populated(nodes: int) -> Quorum:

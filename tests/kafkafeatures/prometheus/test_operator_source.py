@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -71,9 +70,7 @@ def serving(answer: Answer, certificate: tuple[str, str] | None = None, folder: 
     server = Server(("127.0.0.1", 0), Handler)
     served = Served(server.server_address[1])
     if certificate is not None and folder is not None:
-        (folder / "server.pem").write_text("".join(certificate))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "server.pem")
+        context = CERTIFICATES.server_side(folder, certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

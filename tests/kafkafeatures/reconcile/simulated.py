@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, ProbedNode, Re
 from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate
-from kafkafeatures.environment import SYSTEM
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
@@ -262,13 +262,12 @@ async def no_time(seconds: float) -> None:
     """Return at once, as a sleep that does not wait."""
 
 
-def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
+def context_of(cluster: Cluster, store: Store, **clocks: Any) -> ReconcileContext:
+    """Build a context on the time of the cluster. clocks: other fields of its environment."""
     return ReconcileContext(
         store=store,
         kafka=cluster,
-        clock=cluster.now,
-        sleep=cluster.sleep,
-        monotonic=SYSTEM.monotonic,
+        environment=Environment(**{"clock": cluster.now, "sleep": cluster.sleep, **clocks}),
         ages=Ages(SYSTEM.monotonic),
     )
 

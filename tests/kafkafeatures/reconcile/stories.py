@@ -28,6 +28,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.drivers import MANUAL, STATEFUL_SET, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.environment import Environment
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import ReconcileContext
@@ -153,7 +154,7 @@ class Scene:
         """Reconcile, and wait until the next reconciliation is due."""
         by_sets = driver_of(self.store.wanted.rollout).reads_pods
         context = ReconcileContext(
-            self.store, self.kafka, self._now, self._sleep, self._monotonic, self.ages,
+            self.store, self.kafka, Environment(self._now, self._monotonic, sleep=self._sleep), self.ages,
             workloads=self.restarts if by_sets else None,
         )  # fmt: skip
         done = await reconcile(context, await self.store.read())

@@ -67,11 +67,9 @@ class Clocks:
                 ReconcileContext(
                     store,
                     cluster,
-                    lambda: self.wall,
-                    cluster.sleep,
-                    ages=self.ages,
+                    Environment(clock=lambda: self.wall, sleep=cluster.sleep),
+                    self.ages,
                     hand_over=HAND_OVER,
-                    monotonic=SYSTEM.monotonic,
                 )
             )
         )

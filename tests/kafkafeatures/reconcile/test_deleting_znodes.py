@@ -83,7 +83,7 @@ class Scene:
 
     def context(self, **parts: Any) -> ReconcileContext:
         context = replace(
-            context_of(self.cluster, self.store), zookeeper=self.ensemble, monotonic=lambda: self.seconds,
+            context_of(self.cluster, self.store, monotonic=lambda: self.seconds), zookeeper=self.ensemble,
             ages=self.ages, effects=self.effects.append, on_settled=self._settled,
         )  # fmt: skip
         return replace(context, **parts)

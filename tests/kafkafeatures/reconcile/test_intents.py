@@ -83,7 +83,7 @@ def test_one_reading_of_a_single_controller_settles_no_step(outcome: Outcome) ->
         slept.append(seconds)
         assert cluster.move("metadata.version", 27)  # now it is
 
-    asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=sleep)))
+    asyncio.run(reconcile_once(context_of(cluster, store, sleep=sleep)))
     assert slept == [1.0]
     assert store.status["history"][-1]["result"] == "Applied"
     assert len(cluster.sent) == 1
@@ -99,7 +99,7 @@ def test_one_reading_of_an_unchanged_level_settles_no_step() -> None:
     async def sleep(seconds: float) -> None:
         cluster.shows = lambda readings: readings
 
-    asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=sleep)))
+    asyncio.run(reconcile_once(context_of(cluster, store, sleep=sleep)))
     assert store.status["intents"]
     assert "history" not in store.status
 

@@ -63,20 +63,18 @@ FOR_EACH_STEP = pytest.mark.parametrize("make_rig", [rolling, finalizing], ids=[
 
 class ChangeAfterIntent:
     """A hook of the API server that makes a change once an intent was written, or, with `read`, once this path was
-    read. `after`: number of times for which that has to happen first.
+    read.
     """
 
-    def __init__(self, rig: Rig, happens: Meanwhile, *, after: int = 1, read: str = "") -> None:
-        self._rig, self._happens, self._left, self.happened = rig, happens, after, False
+    def __init__(self, rig: Rig, happens: Meanwhile, *, read: str = "") -> None:
+        self._rig, self._happens, self.happened = rig, happens, False
         self._written, self._read = False, read
         rig.api.faults = self
 
     def __call__(self, request: Request) -> Fault | None:
         if self._written and not self.happened:
-            self._left -= 1
-            self.happened = self._left == 0
-            if self.happened:
-                self._happens(self._rig)
+            self.happened = True
+            self._happens(self._rig)
         intends = request.path.endswith("/orders/status") and bool(request.body["status"].get("intents"))
         self._written = request.path.endswith(self._read) if self._read else intends and request.method == "PUT"
         return None

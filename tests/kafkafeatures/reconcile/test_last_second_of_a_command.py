@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.environment import SYSTEM
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
@@ -39,11 +39,9 @@ class Command:
             context = ReconcileContext(
                 store,
                 self.kafka,
-                self.kafka.now,
-                self.kafka.sleep,
+                Environment(clock=self.kafka.now, sleep=self.kafka.sleep),
+                Ages(SYSTEM.monotonic),
                 before_act=lambda _: self._happens(self),
-                monotonic=SYSTEM.monotonic,
-                ages=Ages(SYSTEM.monotonic),
             )
             asyncio.run(reconcile_once(context))
         return store

@@ -191,7 +191,7 @@ def test_without_noop_records_a_majority_that_fetched_since_settles_the_step() -
     cluster.outcomes = [OutcomeUnknown("EOF")]
     once(cluster, store)
     watermark = cluster.world.log.high_watermark
-    asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=no_time)))  # the voters fetch meanwhile
+    asyncio.run(reconcile_once(context_of(cluster, store, sleep=no_time)))  # the voters fetch meanwhile
     assert len(cluster.sent) == 2
     assert cluster.world.log.high_watermark <= watermark + 1  # the record of the change, and no NoOp record
 
@@ -307,7 +307,7 @@ def test_a_reading_that_lags_behind_an_accepted_change_is_not_taken_for_a_revert
     async def shown_at_last(seconds: float) -> None:
         assert cluster.move("group.version", 0)
 
-    asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=shown_at_last)))
+    asyncio.run(reconcile_once(context_of(cluster, store, sleep=shown_at_last)))
     assert isinstance(run(cluster, store).decision, Done)
     assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
     assert len(cluster.sent) == 1

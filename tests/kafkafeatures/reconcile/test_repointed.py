@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
 from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.environment import SYSTEM
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.evaluate import evaluate
@@ -163,9 +163,7 @@ def test_an_evaluation_without_sending_uses_nothing_of_the_former_cluster() -> N
 
     async def on_paper() -> Any:
         return await evaluate(
-            ReconcileContext(
-                store, other, other.now, other.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
-            ),
+            ReconcileContext(store, other, Environment(clock=other.now, sleep=other.sleep), Ages(SYSTEM.monotonic)),
             await store.read(),
         )
 

@@ -34,9 +34,9 @@ class Watched(Cluster):
     what happens right before a connection is opened.
     """
 
-    def __init__(self, levels: dict[str, int], happened: list[str] | None = None) -> None:
+    def __init__(self, levels: dict[str, int]) -> None:
         super().__init__(levels)
-        self.happened = happened if happened is not None else []
+        self.happened: list[str] = []
         self.refuses = False
         self.meanwhile: Callable[[], object] = lambda: None
         self.verdicts: list[DryRun] = []
@@ -113,7 +113,7 @@ class Clock:
 
 
 def reconcile_timed(cluster: Cluster, store: Store, clock: Clock) -> Reconciliation:
-    return asyncio.run(reconcile_once(replace(context_of(cluster, store), monotonic=clock)))
+    return asyncio.run(reconcile_once(context_of(cluster, store, monotonic=clock)))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_change_sent_through_a_broker_is_not_reverted_while_the_broker_may_sen
     store, ages = Store(cluster, {"share.version": 1}), Ages(clock)
 
     def reconcile_again() -> Reconciliation:
-        context = replace(context_of(cluster, store), monotonic=clock, ages=ages)
+        context = replace(context_of(cluster, store, monotonic=clock), ages=ages)
         return asyncio.run(reconcile_once(context))
 
     for _ in range(3):
@@ -302,7 +302,7 @@ def test_a_dry_run_answered_by_a_newly_elected_leader_proves_nothing() -> None:
         await cluster.sleep(5.0)
         cluster.world.start(leader.role, leader.id)
 
-    last = asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=elected)))
+    last = asyncio.run(reconcile_once(context_of(cluster, store, sleep=elected)))
     assert cluster.behind[-1] == (UpdateFeature("metadata.version", 21, 21),)
     assert isinstance(last.decision, Wait)
     assert len(store.status["intents"]) == 1

@@ -12,7 +12,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Wait
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Rollout
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
-from kafkafeatures.environment import SYSTEM
+from kafkafeatures.environment import Environment
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import ReconcileContext
@@ -55,8 +55,8 @@ class ClusterInPods:
 
     def reconcile(self) -> Reconciliation:
         context = ReconcileContext(
-            self.store, self.cluster, self.cluster.now, self.cluster.sleep,
-            workloads=SimulatedWorkloads(self.pods), ages=self.ages, monotonic=SYSTEM.monotonic
+            self.store, self.cluster, Environment(clock=self.cluster.now, sleep=self.cluster.sleep), self.ages,
+            workloads=SimulatedWorkloads(self.pods),
         )  # fmt: skip
         return asyncio.run(reconcile_once(context))
 

@@ -7,7 +7,6 @@ import itertools
 
 import pytest
 
-from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import NotSent, OutcomeUnknown
@@ -95,7 +94,7 @@ def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
         cluster.world.start(Role.CONTROLLER, leader)
 
     for _ in range(3):
-        last = asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=elected)))
+        last = asyncio.run(reconcile_once(context_of(cluster, store, sleep=elected)))
         assert isinstance(last.decision, Wait)
     assert len(cluster.sent) == 1
     assert isinstance(run(cluster, store).decision, Done)

@@ -20,9 +20,9 @@ PHASE = {"/controller", "/controller_epoch", "/migration"}
 class Recorded:
     """A session that records in which order it is requests. Real ensembles are in tests/e2e."""
 
-    def __init__(self, is_behind: bool = False) -> None:
+    def __init__(self) -> None:
         self.requests: list[tuple[str, str]] = []
-        self.is_behind = is_behind
+        self.is_behind = False
 
     async def __aenter__(self) -> Recorded:
         return self

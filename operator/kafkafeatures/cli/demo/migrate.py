@@ -111,14 +111,14 @@ class _MigrationScene(Scene):
     def __init__(self, state: Path) -> None:
         rng = Random(1)  # noqa: S311 - ids of a simulation, no secret
         self._cluster = MigratingCluster(now_ms=BEGINS_MS, random=rng, topics=_TOPICS)
-        self._kafka, self._network = kafka_of(self._cluster)
+        self._kafka, _ = kafka_of(self._cluster)
         self._person = Person(self._cluster)
         self._shown_subjects = frozenset[str]()
         super().__init__(self._cluster, _DOCUMENT, state)
 
     def context(self, store: FileStore) -> ReconcileContext:
         return ReconcileContext(
-            store, self._kafka, self._network.now, self.sleep, self.monotonic, self.ages,
+            store, self._kafka, self.environment, self.ages,
             effects=self.effects.append, zookeeper=SimulatedEnsemble(self._cluster),
         )  # fmt: skip
 

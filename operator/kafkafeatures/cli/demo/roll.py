@@ -136,7 +136,7 @@ class _RollScene(Scene):
 
     def context(self, store: FileStore) -> ReconcileContext:
         return ReconcileContext(
-            store, self._kafka, self._kafka.now, self.sleep, self.monotonic, self.ages,
+            store, self._kafka, self.environment, self.ages,
             effects=self.effects.append, workloads=SimulatedWorkloads(self._pods),
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from kafkafeatures.cli.shell.output import console
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.report.events import events_between
+from kafkafeatures.environment import Environment
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
@@ -49,12 +50,16 @@ _CHECK_EVERY = 60.0
 
 class Scene(ABC):
     """A simulated world with one resource. `world`: the simulation with its clock. `document`: YAML of the resource, as
-    in Git. `state`: the file of its status. `effects`: the steps that were sent. `ages`: when readings were made.
+    in Git. `state`: the file of its status. `effects`: the steps that were sent. `environment`: simulated time. `ages`:
+    when readings were made.
     """
 
     def __init__(self, world: World | MigratingCluster, document: str, state: Path) -> None:
         self._simulation = world
-        self.ages = Ages(self.monotonic)
+        self.environment = Environment(
+            lambda: datetime.fromtimestamp(self.now_ms / 1000, UTC), lambda: self.now_ms / 1000, sleep=self.sleep
+        )
+        self.ages = Ages(self.environment.monotonic)
         self.effects: list[EffectRecord] = []
         self._document: dict[str, Any] = yaml.safe_load(document)
         self._state = state
@@ -105,10 +110,6 @@ class Scene(ABC):
                     return
                 await self.sleep(_CHECK_EVERY if done.requeue_after is None else done.requeue_after)
         raise not_the_story(summary_of(done))
-
-    def monotonic(self) -> float:
-        """Seconds of the simulated world."""
-        return self.now_ms / 1000
 
     async def sleep(self, seconds: float) -> None:
         """Let so much time pass in the simulated world."""

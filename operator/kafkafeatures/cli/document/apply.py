@@ -203,9 +203,7 @@ async def _until_settled(
         context = ReconcileContext(
             store,
             cluster,
-            clock=SYSTEM.clock,
-            sleep=SYSTEM.sleep,
-            monotonic=SYSTEM.monotonic,
+            SYSTEM,
             ages=progress.ages,
             competing_owner=document.competing_owner,
             before_act=partial(_before_act, permission, progress),

@@ -161,9 +161,7 @@ async def _evaluated(
         context = ReconcileContext(
             store,
             cluster,
-            clock=SYSTEM.clock,
-            sleep=SYSTEM.sleep,
-            monotonic=SYSTEM.monotonic,
+            SYSTEM,
             ages=Ages(SYSTEM.monotonic),
             competing_owner=document.competing_owner,
             zookeeper=connection.zookeeper(cluster),

@@ -13,7 +13,6 @@ import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -121,7 +120,7 @@ class OpenFile:
     def __enter__(self) -> OpenFile:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._file.close()
 
     def __len__(self) -> int:

@@ -7,7 +7,6 @@ so that the follower on which reconciliations depend is not disturbed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self, TypeVar
 
 from kafkafeatures.core.facts.readings import Failure
@@ -53,9 +52,7 @@ class WholeLog:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self._log.close()
         self._discard()
 

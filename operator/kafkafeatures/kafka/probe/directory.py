@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
@@ -138,9 +137,7 @@ class Discovery:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self._broker_race.close()
         await self._controller_race.close()
 

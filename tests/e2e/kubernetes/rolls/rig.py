@@ -19,7 +19,7 @@ from tests.e2e.rig.releases import MIDDLE, NEWEST
 
 
 @contextmanager
-def kafka_in_racks(folder: Path, version: str = MIDDLE) -> Iterator[Racks]:
+def kafka_in_racks(folder: Path) -> Iterator[Racks]:
     """Ready, with a topic and without an operator; the node has the newest release's image too."""
     with (
         network(),
@@ -29,7 +29,7 @@ def kafka_in_racks(folder: Path, version: str = MIDDLE) -> Iterator[Racks]:
     ):
         running = Racks(node)
         node.load_image(kafka_image(NEWEST))
-        running.apply(version)
+        running.apply(MIDDLE)
         running.wait_ready()
         running.create_topic(TOPIC, 12)
         yield running

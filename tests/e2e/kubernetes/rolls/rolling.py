@@ -70,10 +70,10 @@ class Rolling(Resources):
         """All pods of these StatefulSets (none: of both) are."""
         return all(len(self.current(name)) == len(pods_of(name)) for name in names or IDS)
 
-    def until_rolled(self, *names: str, seconds: float = ROLLED) -> None:
+    def until_rolled(self, *names: str) -> None:
         """By Kubernetes; then by the operator, who waits until nodes are stable."""
         try:
-            wait_until("all pods are of the newest revision", lambda: self.rolled(*names), seconds, step=0.5)
+            wait_until("all pods are of the newest revision", lambda: self.rolled(*names), ROLLED, step=0.5)
             wait_until("the operator says so", lambda: self._condition_is("NodesRolled"), 60, step=0.2)
         except AssertionError as error:
             raise AssertionError(f"{error}; {self.progress()}; {self.last_words()}") from None

@@ -19,7 +19,6 @@ from http import HTTPStatus
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any, Self
 
 from tests.e2e.rig.kubernetes.audit import POLICY, AuditLog
@@ -59,9 +58,7 @@ class ControlPlane(Tools):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -125,9 +122,9 @@ class ControlPlane(Tools):
             to.request(method, path, json.dumps(body), {"Content-Type": kind})
             return to.getresponse().status
 
-    def kubeconfig_of(self, namespace: str, service_account: str, *, seconds: int = 24 * 3600) -> Path:
+    def kubeconfig_of(self, namespace: str, service_account: str) -> Path:
         """To act with the rights of a service account, from outside of pods."""
-        token = self.token(namespace, service_account, f"--duration={seconds}s")
+        token = self.token(namespace, service_account, "--duration=24h")
         return self.authority.token_kubeconfig(f"{namespace}-{service_account}", self.server, token, namespace)
 
     # --- commands ---

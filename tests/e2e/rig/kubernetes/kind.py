@@ -15,7 +15,6 @@ import os
 import re
 import uuid
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.e2e.rig.kubernetes.audit import AuditLog
@@ -60,9 +59,7 @@ class KindNode:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._delete()
 
     def load_image(self, archive: Path) -> None:

@@ -23,7 +23,6 @@ from kafkafeatures.core.migration.settings import OF_ZOOKEEPER, STANDARD_AUTHORI
 from tests.e2e.rig.kubernetes.images import kafka_image, kafka_name
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.racks import CLUSTER_ID, PASSWORD, PORT, THREE_COPIES, USER, USER_PORT, Racks, text_of
-from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import OLD, release
 
 IBP = "3.9"
@@ -107,11 +106,6 @@ class MigratingPods(Racks):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
-
-    def until_gone(self, name: str) -> None:
-        """Wait until no pod of the StatefulSet is left."""
-        gone = {*self.pods_of(name)}
-        wait_until(f"no pod of {name} is left", lambda: not gone & self.pods().keys(), 180, step=0.2)
 
     # --- manifests ---
 

@@ -16,7 +16,6 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.e2e.rig.kubernetes.binaries import NODE as PROGRAMS
@@ -56,9 +55,7 @@ class Node:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
     def start(self) -> None:

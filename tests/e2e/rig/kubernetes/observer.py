@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.e2e.rig.kubernetes.binaries import run
@@ -44,9 +43,7 @@ class Observer(Daemon):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.kill()
         if self._input is not None:
             os.close(self._input)
@@ -74,10 +71,10 @@ class Observer(Daemon):
         last = {(one["by"], one["partition"]): one["isr"] for one in self.lines() if one["kind"] in ("isr", "below")}
         return all(len(isr) == REPLICAS for isr in last.values())
 
-    def verified(self, seconds: float = 60.0) -> dict[str, Any]:
+    def verified(self) -> dict[str, Any]:
         """`acknowledged` (how many), and which of them are `lost`, or `unseen` by the consumer; the `slowest` in ms."""
         assert self._input is not None
         mark = self.mark()
         os.write(self._input, b"verify\n")
-        wait_until("the observer has read everything", lambda: self.lines(mark, "verified"), seconds)
+        wait_until("the observer has read everything", lambda: self.lines(mark, "verified"), 60)
         return self.lines(mark, "verified")[0]

@@ -13,7 +13,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -60,9 +59,7 @@ class Operator(Daemon):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.kill()
 
     def asked(self, path: str) -> tuple[int, str]:

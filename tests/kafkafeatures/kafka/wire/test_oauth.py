@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import socket
-import ssl
 import threading
 import time
 import urllib.parse
@@ -35,13 +34,6 @@ CANARY = "canary-0f7b1"
 TRUSTED = Tls(ca=CERTIFICATES.ca)
 
 
-def server_side(folder: Path) -> ssl.SSLContext:
-    (folder / "server.pem").write_text("".join(CERTIFICATES.node))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem")
-    return context
-
-
 @contextlib.contextmanager
 def token_endpoint(
     folder: Path,
@@ -63,7 +55,7 @@ def token_endpoint(
             """Say nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = server_side(folder).wrap_socket(server.socket, server_side=True)
+    server.socket = CERTIFICATES.server_side(folder).wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
@@ -141,7 +133,7 @@ async def test_a_token_that_a_node_refuses_is_dropped_from_the_cache(
         tmp_path, lambda request: (200, {"access_token": f"t{next(numbers)}", "expires_in": 600})
     ) as url:
         security = Security(TRUSTED, Sasl("OAUTHBEARER", oauth=client(url)))
-        async with serving(Server(answers), server_side(folder)) as server:
+        async with serving(Server(answers), CERTIFICATES.server_side(folder)) as server:
             for _ in range(2):
                 with pytest.raises(AuthenticationFailed):
                     await connect(server.address, security, timeout=10, client_id="us", environment=SYSTEM)
@@ -289,7 +281,7 @@ async def test_a_slow_token_endpoint_times_out(tmp_path: Path, drip: bytes) -> N
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.enter_context(line)
             if drip:
-                line = stack.enter_context(server_side(tmp_path).wrap_socket(line, server_side=True))
+                line = stack.enter_context(CERTIFICATES.server_side(tmp_path).wrap_socket(line, server_side=True))
                 line.sendall(b"HTTP/1.1 200 OK\r\n")
             else:
                 line.sendall(b"\x16\x03\x03\x40\x00\x02")  # a record of 16 KB begins

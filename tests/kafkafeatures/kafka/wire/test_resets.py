@@ -90,11 +90,7 @@ async def deaf(context: ssl.SSLContext | None) -> AsyncIterator[Deaf]:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
-    pem = tmp_path_factory.mktemp("tls") / "server.pem"
-    pem.write_text("".join(CERTIFICATES.node))
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.load_cert_chain(pem)
-    return made
+    return CERTIFICATES.server_side(tmp_path_factory.mktemp("tls"))
 
 
 async def to(address: Address, *, tls: bool = False) -> Connection:

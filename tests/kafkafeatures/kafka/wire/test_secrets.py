@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import ssl
 import string
 import time
 from collections.abc import Callable
@@ -44,7 +43,6 @@ from tests.kafkafeatures.worlds import NOW
 from tests.kraftlog.build import level
 
 PASSWORD = 'hunter2 "ä+/&=%'
-PLAIN_MESSAGE = f"\0alice\0{PASSWORD}".encode()
 ECHOES: dict[str, Callable[[str], str]] = {
     "as it is": lambda s: s,
     "in the middle": lambda s: f"user alice password {s}, which is wrong",
@@ -265,9 +263,7 @@ async def test_a_reading_contains_no_secret(tmp_path: Path) -> None:
         return framed(request[4:8] + b"\0" + bytes(4) + error)
 
     certificates = Certificates()
-    (tmp_path / "node.pem").write_text("".join(certificates.node))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "node.pem")
+    context = certificates.server_side(tmp_path)
     answers: dict[int, Any] = {
         18: api_versions((3, 0, 12), (17, 0, 1), (36, 0, 2), (60, 0, 0)),
         17: handshake("PLAIN"),

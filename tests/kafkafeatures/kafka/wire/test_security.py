@@ -37,10 +37,8 @@ ASK = UnregisterBrokerRequest(1)
 
 
 def server_side(folder: Path, pair: tuple[str, str], *, wants_client: bool = False) -> ssl.SSLContext:
-    (folder / "server.pem").write_text("".join(pair))
     (folder / "ca.pem").write_text(CERTIFICATES.ca)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem")
+    context = CERTIFICATES.server_side(folder, pair)
     if wants_client:
         context.load_verify_locations(folder / "ca.pem")
         context.verify_mode = ssl.CERT_REQUIRED

@@ -26,13 +26,11 @@ from tests.reliability.facts import (
     condition,
     desired,
     intents,
-    irreversible,
     not_known,
-    seconds,
     writer,
 )
 from tests.reliability.last_rules import LAST_RULES
-from tests.reliability.level_rules import LEVEL_RULES
+from tests.reliability.level_rules import LEVEL_RULES, soaks
 from tests.reliability.log_rules import LOG_RULES
 from tests.reliability.migration_facts import MigrationFacts
 from tests.reliability.migration_rules import MIGRATION_RULES
@@ -324,14 +322,7 @@ def _another_clock(facts: Facts, first: Act, act: Act) -> bool:
 
 def an_irreversible_change_soaks(facts: Facts) -> Iterator[Violation]:
     """An operator sends it only after it has observed finalizeAfter without the end of any node's process."""
-    for act in facts.acts:
-        sent = act.sent
-        if act.begun is None or not irreversible(sent.feature, sent.before, sent.after):
-            continue
-        lasts = seconds((act.begun.spec.get("features") or {}).get("finalizeAfter"), 0.0)
-        look = facts.last_look(act.place, sent.process, sent.uid)
-        if not lasts or look is None:
-            continue
+    for sent, look, lasts in soaks(facts):
         since = look.at - lasts + SEEN_WITHIN
         ended = [
             one

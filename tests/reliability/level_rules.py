@@ -183,8 +183,8 @@ def _was_approved(facts: Facts, act: Act, since: int = -1) -> bool:
     return any((one.uid, one.hash) == (act.sent.uid, plan) for one in approvals)
 
 
-def a_soak_is_of_what_it_is_for(facts: Facts) -> Iterator[Violation]:
-    """While it lasted nothing else was asked for, nothing unknown was in progress, and an operator kept looking."""
+def soaks(facts: Facts) -> Iterator[tuple[Sent, Looked, float]]:
+    """Irreversible changes that need a soak, each with the last look before it, and the seconds of the soak."""
     for act in facts.acts:
         sent = act.sent
         if act.begun is None or not irreversible(sent.feature, sent.before, sent.after):
@@ -193,6 +193,12 @@ def a_soak_is_of_what_it_is_for(facts: Facts) -> Iterator[Violation]:
         look = facts.last_look(act.place, sent.process, sent.uid)
         if not lasts or look is None:
             continue
+        yield sent, look, lasts
+
+
+def a_soak_is_of_what_it_is_for(facts: Facts) -> Iterator[Violation]:
+    """While it lasted nothing else was asked for, nothing unknown was in progress, and an operator kept looking."""
+    for sent, look, lasts in soaks(facts):
         since = look.at - lasts + JUST_NOW
         for version in facts.between(sent.uid, since, look.at):
             others = [one for one in version.status.get("intents") or () if one.get("kind") != UPDATE]

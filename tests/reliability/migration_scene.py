@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -19,16 +18,14 @@ from kafkasim.migration.cluster import Faults, MigratingCluster
 from tests.reliability.another_ensemble import AnotherEnsemble, another_cluster
 from tests.reliability.kafka import Roads
 from tests.reliability.migrating_cluster import Ensemble, Migrating, MigrationConnection
-from tests.reliability.process import Process, Surrounding, Weather
-from tests.reliability.recorded_world import START_MS
-from tests.reliability.records import History, Sent, Stored
-from tests.simulated.kubernetes import ApiServer
+from tests.reliability.process import Process, Weather
+from tests.reliability.records import History
+from tests.reliability.scene import RecordedScene
 
 LOWERS = "metadata.version:21->20"
 """A consent to the only level that a cluster of Kafka 3.9 could move to."""
 NAMESPACE, NAME = "kafka", "orders"
 SERVERS, CHROOT = "zk1:2181,zk2:2181,zk3:2181", "/kafka"
-START = datetime.fromtimestamp(START_MS / 1000, UTC)
 
 
 class MigrationProcess(Process):
@@ -50,15 +47,13 @@ class MigrationProcess(Process):
         return Ensemble(cluster)
 
 
-class MigrationScene:
+class MigrationScene(RecordedScene):
     """See the module."""
 
     def __init__(self, seed: int) -> None:
-        self.random, self.history = Random(f"{seed} migration"), History(seed, migrates=True)
-        self.loop = asyncio.get_running_loop()
-        self.skew = timedelta(0)
+        super().__init__(Random(f"{seed} migration"), History(seed, migrates=True))
         self.processes: list[MigrationProcess] = []
-        self._instances = self._sent = self._topics = 0
+        self._topics = 0
         self.stopped: set[tuple[Role, int]] = set()
         """What a person, or Git, wants stopped."""
         self.weather = self._drawn_weather()
@@ -70,13 +65,7 @@ class MigrationScene:
         self.other = another_cluster(Random(f"{seed} another"))
         self.asleep_until = 0.0
         self.taken_out: dict[str, Any] = {}
-        self.server = ApiServer(lambda: START + timedelta(seconds=self.loop.time()))
-        self.server.listener = self._stored
-        self._around = Surrounding(
-            self.server, {}, self.weather, self.random,
-            lambda: START + timedelta(seconds=self.loop.time()) + self.skew,
-            self.history.records.append, self._note_sent, self._note_asked, self._count,
-        )  # fmt: skip
+        self._around = self.surrounding({})
 
     def _drawn_weather(self) -> Weather:
         def chance(most: float) -> float:
@@ -87,26 +76,8 @@ class MigrationScene:
             chance(0.02), chance(0.1), chance(0.1), chance(0.1), chance(0.5), chance(0.5), chance(0.2), roads
         )
 
-    # --- what is written down ---
-
-    def _stored(self, event: Mapping[str, Any], by: str) -> None:
-        self.history.records.append(Stored(self.loop.time(), event["type"], event["object"], by))
-        for process in self.processes:
-            if self.random.random() >= self.weather.unseen:
-                delay = self.random.random() * (30.0 if self.random.random() < self.weather.late else 0.1)
-                process.show(event["object"], gone=event["type"] == "DELETED", after=delay)
-
-    def _note_sent(self, process: str, uid: str, cluster_id: str, change: Any, logged: bool) -> int:
-        self._sent += 1
-        moved = change.feature, change.from_level, change.to_level
-        self.history.records.append(Sent(self.loop.time(), process, uid, cluster_id, *moved, self._sent, logged))
-        return self._sent
-
     def _note_asked(self, *_: object) -> int:
         raise AssertionError("nothing restarts nodes but the person")
-
-    def _count(self) -> None:
-        self.history.reconciliations += 1
 
     # --- the document, and processes ---
 

@@ -7,7 +7,7 @@ The beginning of a history is drawn here, and what people can do is a method eac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -40,30 +40,25 @@ ROLL, ROLLS = "roll", 16
 """One history out of so many is about rolls, in a cluster of its own kind."""
 
 
-class Scene:
-    """See the module."""
+class RecordedScene:
+    """An API server, and what happens at it and beyond it, which is written into the history."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.history = History(seed)
+    weather: Weather
+    processes: Sequence[Process]
+
+    def __init__(self, random: Random, history: History) -> None:
+        self.random, self.history = random, history
         self.loop = asyncio.get_running_loop()
         self.skew = timedelta(0)
-        self.processes: list[Process] = []
-        self.sent = 0
-        self._instances = 0
-        self.weather = self._drawn_weather()
+        self.sent = self._instances = 0
         self.server = ApiServer(lambda: START + timedelta(seconds=self.loop.time()))
         self.server.listener = self._stored
-        self.theme = ROLL if seed % ROLLS == ROLLS - 1 else self.random.choice(THEMES)
-        if self.theme == "asked" or self.random.random() < 0.1:
-            self.weather.roads.no_log = 1.0
-        there_are = 2 if self.theme == "another cluster" else self.random.choice((1, 1, 2))
-        clusters = [self._cluster(name) for name in ("a", "b")[: 1 if self.theme == ROLL else there_are]]
-        self.clusters = {one.name: one for one in clusters}
-        self.names = ("orders", "payments", "stock")[: self.random.choice((1, 1, 1, 2, 3))]
-        self._around = Surrounding(
+
+    def surrounding(self, clusters: Mapping[str, Cluster]) -> Surrounding:
+        """What is around each process, once the weather was drawn."""
+        return Surrounding(
             server=self.server,
-            clusters=self.clusters,
+            clusters=clusters,
             weather=self.weather,
             random=self.random,
             wall=lambda: START + timedelta(seconds=self.loop.time()) + self.skew,
@@ -72,8 +67,6 @@ class Scene:
             asked=self._note_asked,
             reconciled=self._count,
         )
-
-    # --- what is written down ---
 
     def _stored(self, event: Mapping[str, Any], by: str) -> None:
         self.history.records.append(Stored(self.loop.time(), event["type"], event["object"], by))
@@ -84,18 +77,8 @@ class Scene:
 
     def _note_sent(self, process: str, uid: str, cluster_id: str, change: UpdateFeature, logged: bool) -> int:
         self.sent += 1
-        sent = Sent(
-            self.loop.time(),
-            process,
-            uid,
-            cluster_id,
-            change.feature,
-            change.from_level,
-            change.to_level,
-            self.sent,
-            logged,
-        )
-        self.history.records.append(sent)
+        moved = change.feature, change.from_level, change.to_level
+        self.history.records.append(Sent(self.loop.time(), process, uid, cluster_id, *moved, self.sent, logged))
         return self.sent
 
     def _note_asked(self, process: str, uid: str, cluster_id: str, restart: RestartNode, logged: bool) -> int:
@@ -106,6 +89,23 @@ class Scene:
 
     def _count(self) -> None:
         self.history.reconciliations += 1
+
+
+class Scene(RecordedScene):
+    """See the module."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(Random(seed), History(seed))
+        self.processes: list[Process] = []
+        self.weather = self._drawn_weather()
+        self.theme = ROLL if seed % ROLLS == ROLLS - 1 else self.random.choice(THEMES)
+        if self.theme == "asked" or self.random.random() < 0.1:
+            self.weather.roads.no_log = 1.0
+        there_are = 2 if self.theme == "another cluster" else self.random.choice((1, 1, 2))
+        clusters = [self._cluster(name) for name in ("a", "b")[: 1 if self.theme == ROLL else there_are]]
+        self.clusters = {one.name: one for one in clusters}
+        self.names = ("orders", "payments", "stock")[: self.random.choice((1, 1, 1, 2, 3))]
+        self._around = self.surrounding(self.clusters)
 
     # --- the beginning ---
 

@@ -141,9 +141,9 @@ def next_release(inputs: RestartCheckInput, id_: int) -> str:
     if owner is None:
         required = inputs.desired.clients
         return required.release if required is not None and inputs.driver.asks_people else ""
-    if _has_old_annotation(owner) and inputs.reported_by(owner.name) is None:
+    if _has_old_annotation(owner) and inputs.binaries.reported_by(owner.name) is None:
         return ""
-    releases = releases_with(inputs.ranges_of_binaries.get(owner.name, {}))
+    releases = releases_with(inputs.binaries.ranges.get(owner.name, {}))
     return releases[0] if len(releases) == 1 and owner.release in ("", *releases) else ""
 
 

@@ -17,8 +17,6 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
-from kafkafeatures.core.facts.binaries import supported_by
-from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.membership import by_id
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
@@ -31,6 +29,7 @@ from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.disks import NodeDisks
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import not_covered
+from kafkafeatures.core.roll.new_binaries import NewBinaries
 from kafkafeatures.core.roll.permit import NO_PERMIT, Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, remedy_while_stopping
 from kafkafeatures.core.roll.proposal import lacking
@@ -190,49 +189,10 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return tuple(crashes(self.observation.workloads.value)) if isinstance(self.observation.workloads, Known) else ()
 
     @cached_property
-    def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
-        """Levels that the update revision of each StatefulSet supports, if known, by names of set and feature."""
-        ranges_of_sets: dict[str, Mapping[str, VersionRange]] = {}
-        for id_ in self.fleet.needing:
-            owner = self.fleet.sets.get(id_)
-            if owner is None or owner.name in ranges_of_sets:
-                continue
-            ranges = self._ranges_of(owner)
-            if ranges is not None:
-                ranges_of_sets[owner.name] = ranges
-        return ranges_of_sets
-
-    def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
-        """Levels that the update revision supports: of a node that runs it, else of its release, else of a node with
-        the same image; None if not known.
-        """
-        sets_of_same_image = [
-            stateful_set.name
-            for stateful_set in {stateful_set.name: stateful_set for stateful_set in self.fleet.sets.values()}.values()
-            if (stateful_set.role, stateful_set.image) == (owner.role, owner.image) and stateful_set.image
-        ]
-        return self.reported_by(owner.name) or supported_by(owner.release) or self.reported_by(*sets_of_same_image)
-
-    def reported_by(self, *names: str) -> Mapping[str, VersionRange] | None:
-        """Levels that a live node of these StatefulSets reports, if it runs the update revision; None if none does."""
-        for id_, pod in self.fleet.pods.items():
-            current = pod.stateful_set in names and pod.revision == self.fleet.sets[id_].update_revision
-            node = self.node(id_) if current and id_ not in self.flying else None
-            if node is not None and node.state is NodeState.LIVE and isinstance(node.answer, Known):
-                return node.answer.value.supported
-        return None
-
-    def is_of_unknown_binary(self, id_: int) -> bool:
-        """Tell whether the levels of its new image are not known. The first node of each such image restarts alone."""
-        owner = self.fleet.sets.get(id_)
-        if owner is None or owner.name in self.ranges_of_binaries:
-            return False
-        return id_ in self.fleet.needing or self._ranges_of(owner) is None
-
-    @property
-    def has_unknown_binary(self) -> bool:
-        """Tell whether there is a new image of which it is not known what it supports."""
-        return any(map(self.is_of_unknown_binary, self.fleet.needing))
+    def binaries(self) -> NewBinaries:
+        """Levels that the images of this roll support."""
+        live = {id_: node for id_, node in self._by_id.items() if node.state is NodeState.LIVE}
+        return NewBinaries(self.fleet, {id_: node for id_, node in live.items() if id_ not in self.flying})
 
     @cached_property
     def cap(self) -> int:

@@ -36,7 +36,7 @@ def _levels_in_danger(inputs: RestartCheckInput) -> Iterator[Blocker]:
     """Blocker for each finalized level that the update revision of a StatefulSet does not support."""
     if not inputs.fleet.needing or isinstance(inputs.observation.finalized, Unknown):
         return
-    for name, ranges in inputs.ranges_of_binaries.items():
+    for name, ranges in inputs.binaries.ranges.items():
         for feature, level in sorted(inputs.observation.finalized.value.items()):
             supported = ranges.get(feature, NOT_SUPPORTED)
             if level in supported or not level:

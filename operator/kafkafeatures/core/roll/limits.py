@@ -35,7 +35,7 @@ def limits_of(inputs: RestartCheckInput, needing: frozenset[int]) -> RollLimits:
     if rollout is not None and inputs.continues_without_new_target and rollout.rounds:
         return RollLimits(rollout.rounds, rollout.notes)
     notes, rounds = list(inputs.fleet.notes), 0
-    if inputs.has_unknown_binary:
+    if inputs.binaries.has_unknown:
         notes.append(
             "the template does not show what the new image supports: the first node of each such image is "
             "restarted alone"

@@ -170,7 +170,7 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     if too_few is not None:
         return too_few
     availability = inputs.desired.rollout.availability
-    if any(inputs.is_of_unknown_binary(restart.step.node_id) for restart in inputs.in_flight):
+    if any(inputs.binaries.is_unknown(restart.step.node_id) for restart in inputs.in_flight):
         return waiting(inputs)
     order = planner.order(replication, needing, inputs.stuck, most=inputs.cap, availability=availability)
     recent = unstable(inputs)
@@ -183,7 +183,7 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     of_unstable = {id_: inputs.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
     behind_since = brokers_behind(inputs)
     order = tuple(sorted(order, key=lambda id_: id_ not in behind_since))  # a restart may help those that are behind
-    unknown = [id_ for id_ in order if inputs.is_of_unknown_binary(id_)]
+    unknown = [id_ for id_ in order if inputs.binaries.is_unknown(id_)]
     is_alone = not inputs.in_flight and not inputs.gone
     budget_wait: Wait | None = None
     # One node on an unknown image goes first and alone, to learn what its binary supports. Where that has to wait,

@@ -126,7 +126,7 @@ def snapshots_are_newer(inputs: RestartCheckInput) -> Refusal | None:
         given_up_levels, since, read_at = past.given_up_at, past.since, past.at
     pods = {id_: pod for id_, pod in inputs.fleet.pods.items() if not pod.terminating}
     needing = inputs.fleet.needing.keys() - inputs.stuck
-    for name, supports in inputs.ranges_of_binaries.items():
+    for name, supports in inputs.binaries.ranges.items():
         running = [PlannedAbsence(node, pods[id_].started_at, supports) for id_ in pods for node in inputs.nodes(id_)]
         to_restart = [
             process for process in running if process.node.id in needing and pods[process.node.id].stateful_set == name

@@ -13,9 +13,7 @@ from random import Random
 from typing import Any, Protocol
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import (
-    NOT_ASKED,
     Failure,
     FailureKind,
     LogReading,
@@ -25,7 +23,6 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.facts.znodes import Read
 from kafkasim.connection import Access
 from kafkasim.node import Node
 from kafkasim.ports import SimulatedCluster
@@ -99,18 +96,12 @@ class LaggingClient(SimulatedCluster):
         self.agreed: Mapping[str, int] | None = None
         """The levels that all nodes reported alike in the last reading; None where log or leader showed them."""
 
-    async def read(
-        self,
-        *,
-        partitions: bool = False,
-        settings: frozenset[str] = frozenset(),
-        claim: Read[ControllerClaim] = NOT_ASKED,
-    ) -> Readings:
+    async def read(self, **demands: Any) -> Readings:
         log = None
         if self._random.random() < self._roads.log_behind:
-            log = (await super().read(partitions=partitions, settings=settings, claim=claim)).log
+            log = (await super().read(**demands)).log
             self._pass_time(int(1_000 * self._random.random()))
-        readings = await super().read(partitions=partitions, settings=settings, claim=claim)
+        readings = await super().read(**demands)
         changed = {one.id: found for one in readings.probe.nodes if (found := self._said_by(one)) is not None}
         self.said = {}
         if changed:

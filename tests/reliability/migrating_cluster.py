@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure, FailureKind, Readings, Role
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind, Readings, Role
 from kafkafeatures.core.facts.znodes import Read, StoreComparison, ZooKeeperReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.copied.survey import Survey
@@ -233,27 +233,21 @@ class MigrationConnection:
 
     # --- `KafkaPort`, and what keeps connections ---
 
-    async def read(
-        self,
-        *,
-        partitions: bool = False,
-        settings: frozenset[str] = frozenset(),
-        claim: Read[ControllerClaim] = NOT_ASKED,
-    ) -> Readings:
+    async def read(self, **demands: Any) -> Readings:
         await self.reached()
         if self.draws(self.weather.roads.lost_before):
             nowhere = unreachable(self.process.world.wall())
             return Readings(nowhere, Failure(FailureKind.UNREACHABLE, "bootstrap", "connection refused"))
         self.record(Seen, self.cluster.truth(), False)
-        readings = await self._kafka.read(partitions=partitions, settings=settings, claim=claim)
+        readings = await self._kafka.read(**demands)
         self.record(Seen, self.cluster.truth(), True)
         await self.reached()
         return readings
 
-    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
+    async def look_again(self, **demands: Any) -> Readings:
         await self.reached()
         self.record(Seen, self.cluster.truth(), False)
-        readings = await self._kafka.look_again(claim=claim)
+        readings = await self._kafka.look_again(**demands)
         self.record(Seen, self.cluster.truth(), True)
         await self.reached()
         return readings

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
@@ -21,9 +21,7 @@ from kafkafeatures.core.engine.steps import (
     OutcomeUnknown,
     Rejected,
 )
-from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import (
-    NOT_ASKED,
     ClusterProbe,
     EarlierMoves,
     Failure,
@@ -33,7 +31,6 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -129,19 +126,13 @@ class Connection:
         await self._back()
         return OutcomeUnknown("no answer") if self._draw(self._weather.lost_after) else outcome
 
-    async def read(
-        self,
-        *,
-        partitions: bool = False,
-        settings: frozenset[str] = frozenset(),
-        claim: Read[ControllerClaim] = NOT_ASKED,
-    ) -> Readings:
+    async def read(self, **demands: Any) -> Readings:
         cluster = await self._reached()
         if cluster is None or self._client is None:
             return Readings(unreachable(self._process.world.wall()), _NOWHERE)
         cluster.world.twice = self._weather.roads.twice
         cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
-        readings = await self._client.read(partitions=partitions, settings=settings, claim=claim)
+        readings = await self._client.read(**demands)
         looked = self._looked(cluster)
         has_log = isinstance(readings.log, LogReading)
         self._process.world.record(replace(looked, log=has_log, said=self._client.said, agreed=self._client.agreed))
@@ -149,8 +140,8 @@ class Connection:
         await self._back()
         return readings
 
-    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
-        return await self.read(partitions=True, claim=claim)
+    async def look_again(self, **demands: Any) -> Readings:
+        return await self.read(partitions=True, **demands)
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
         """The controllers that each broker names; empty if no server is there."""

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.engine.steps import Outcome
-from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
-from kafkafeatures.core.facts.znodes import Read
+from kafkafeatures.core.facts.readings import Readings
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import EvidenceAnswer, EvidenceSource
 from kafkafeatures.environment import SYSTEM, Environment
@@ -48,21 +46,15 @@ class Kafka(Cluster):
     during_question: Callable[[], object] = staticmethod(nothing)
     """What happens elsewhere during a reading, during a change, and while the log is asked if it has changed."""
 
-    async def read(
-        self,
-        *,
-        partitions: bool = False,
-        settings: frozenset[str] = frozenset(),
-        claim: Read[ControllerClaim] = NOT_ASKED,
-    ) -> Readings:
+    async def read(self, **demands: Any) -> Readings:
         self.looks += 1
         self.during_look()
-        return await super().read(partitions=partitions, settings=settings, claim=claim)
+        return await super().read(**demands)
 
-    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
+    async def look_again(self, **demands: Any) -> Readings:
         self.looks += 1
         self.during_look()
-        return await super().look_again(claim=claim)
+        return await super().look_again(**demands)
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.during_update()

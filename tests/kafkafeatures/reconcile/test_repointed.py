@@ -13,9 +13,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.steps import DryRun, Outcome, OutcomeUnknown
-from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
-from kafkafeatures.core.facts.znodes import Read
+from kafkafeatures.core.facts.readings import Readings
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM, Environment
@@ -186,13 +184,7 @@ def test_readings_of_two_different_clusters_settle_no_step() -> None:
     looks = iter((ours, other))
 
     class Switched(Simulated):
-        async def read(
-            self,
-            *,
-            partitions: bool = False,
-            settings: frozenset[str] = frozenset(),
-            claim: Read[ControllerClaim] = NOT_ASKED,
-        ) -> Readings:
+        async def read(self, **demands: Any) -> Readings:
             return await next(looks).read()
 
     switched = Switched(A)

@@ -12,11 +12,11 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
@@ -124,9 +124,10 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             store = stack.enter_context(document.store(arguments, reads_again=True))
         permission, progress = Permission(store, arguments, document), _Progress()
         try:
-            last, code = _with_questions(
-                store, connection, document, arguments.timeout, progress=progress, permission=permission
+            settled = partial(
+                _until_settled, store, connection, document, arguments.timeout, progress=progress, permission=permission
             )
+            last, code = _with_questions(settled, permission)
         except BaseException:  # also for the answer no, and Ctrl-C
             progress.remove_unused(document)
             raise
@@ -162,22 +163,14 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
 
 
 def _with_questions(
-    store: FileStore,
-    connection: ConnectionSettings,
-    document: Document,
-    timeout: float,
-    *,
-    progress: _Progress,
-    permission: Permission,
+    settled: Callable[[], Coroutine[Any, Any, tuple[Reconciliation, Exit]]], permission: Permission
 ) -> tuple[Reconciliation, Exit]:
     """Reconcile until settled, and ask the questions that come up. Returns and raises what `_until_settled` does;
     CommandFailed also if the answer is no.
     """
     while True:
         try:
-            return on_loop(
-                _until_settled(store, connection, document, timeout, progress=progress, permission=permission)
-            )
+            return on_loop(settled())
         except ConfirmationRequired as question:
             # The question is asked without a connection; afterwards everything is read anew.
             permission.ask(question)

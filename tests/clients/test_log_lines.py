@@ -198,10 +198,3 @@ def test_the_same_event_is_read_from_each_layout(line: str) -> None:
 )  # fmt: skip
 def test_a_line_that_is_no_event_is_parsed_as_none(line: bytes) -> None:
     assert parse_event(line) is None
-
-
-def test_an_event_in_json_has_the_error_of_its_exception() -> None:
-    line = {**JSON, "timeMillis": TIME, "thrown": {"name": "o.a.k.UnsupportedVersionException", "message": "Received"}}
-    event = parse_event(json.dumps(line).encode())
-    assert event is not None
-    assert event.error == "o.a.k.UnsupportedVersionException: Received"

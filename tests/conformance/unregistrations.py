@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.wire.codec import encode_request
 from kafkafeatures.kafka.wire.messages import UpdateFeaturesRequest
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterControllerRequest
@@ -52,10 +51,6 @@ class Row:
     @property
     def request(self) -> bytes:
         return request_of(id_of(self.whom, self.leader))
-
-    def led_by(self, leader: int) -> Row:
-        """The row with another active controller, which replies name."""
-        return replace(self, leader=leader, reply=self.reply.replace(str(self.leader).encode(), str(leader).encode()))
 
 
 def steps() -> Iterator[tuple[str, str, bool]]:

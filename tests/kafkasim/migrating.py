@@ -84,11 +84,6 @@ class Migration:
         return self.said[-1]
 
     @property
-    def phases(self) -> list[str]:
-        """The phase in the status."""
-        return [] if self.status.migration is None else [str(self.status.migration.phase)]
-
-    @property
     def position(self) -> str:
         """The position of the migration in the status."""
         return "" if self.status.migration is None else self.status.migration.position

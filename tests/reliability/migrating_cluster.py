@@ -158,9 +158,6 @@ class Migrating(MigratingCluster):
             },
             topics=tuple(sorted({one.topic for one in found})),
             voters=frozenset(voters),
-            moving=frozenset(
-                f"{one.topic}-{one.number}" for one in found if one.state.adding or one.state.removing
-            ),
             registered=self._registered(),
             is_hidden=self.hidden.issuperset((Role.CONTROLLER, one) for one in self.controller_ids),
         )  # fmt: skip
@@ -347,27 +344,22 @@ class _Deletion:
         if why := withheld():
             return NotSent(why)
         if to.draws(roads.late):
-            delay = to.random.randrange(LATE_MS)
-
-            def arrives() -> None:
-                self._arrives(logged, delay / 1000)
-
-            to.cluster.after(delay, arrives)
+            to.cluster.after(to.random.randrange(LATE_MS), lambda: self._arrives(logged))
             await asyncio.sleep(to.random.random() * 10.0)
             await to.reached()
             return OutcomeUnknown("no answer")
-        outcome = self._arrives(logged, 0.0)
+        outcome = self._arrives(logged)
         await to.reached()
         return OutcomeUnknown("no answer") if to.draws(roads.lost_after) else outcome
 
-    def _arrives(self, logged: bool, late: float) -> Outcome:
+    def _arrives(self, logged: bool) -> Outcome:
         cluster = self._to.cluster
         truth, progress = cluster.truth(), cluster.tree.get(PROGRESS)
         kept = "" if progress is None else progress.data.decode()
         outcome = self._transact()
         left = cluster.tree.get(PROGRESS)
         if progress is not None and (left is None or left.czxid != progress.czxid):  # a quorum that runs makes it anew
-            self._to.record(Deleted, tuple(sorted(self._step.deletes)), kept, truth, logged, late)
+            self._to.record(Deleted, tuple(sorted(self._step.deletes)), kept, truth, logged)
         return outcome
 
     def _transact(self) -> Outcome:

@@ -64,11 +64,6 @@ class MigrationStep:
 class MigrationFacts(Facts):
     """The record of a history of a migration."""
 
-    @property
-    def uids(self) -> Iterator[str]:
-        """Resources."""
-        return iter(self.versions)
-
     def steps(self, kind: str) -> Iterator[MigrationStep]:
         """The steps, in the order of their announcement."""
         for uid, versions in self.versions.items():

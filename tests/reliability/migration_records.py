@@ -29,8 +29,8 @@ class Truth:
     """What is so. state: in the metadata log; None while no controller leads. leader: -1 for none. claim: the node that
     `/controller` names, and is_kraft: of a quorum. offset: of `/migration`; None where that is absent. controllers:
     whether each runs with the flag; None where it does not run. copies: of each partition, by whatever decides.
-    voters: those that run and have caught up. moving: partitions that are reassigned. registered: seconds at which the
-    last broker registered in KRaft mode; None where the log does not say. is_hidden: no operator reaches a controller.
+    voters: those that run and have caught up. registered: seconds at which the last broker registered in KRaft mode;
+    None where the log does not say. is_hidden: no operator reaches a controller.
     """
 
     state: int | None
@@ -43,7 +43,6 @@ class Truth:
     copies: Mapping[str, Copies]
     topics: tuple[str, ...]
     voters: frozenset[int]
-    moving: frozenset[str] = frozenset()
     registered: float | None = None
     is_hidden: bool = False
 
@@ -97,9 +96,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The transaction of an operator was carried out. kept: what stood in `/migration`. late: seconds that it was on
-    its way.
-    """
+    """The transaction of an operator was carried out. kept: what stood in `/migration`."""
 
     at: float
     process: str
@@ -108,7 +105,6 @@ class Deleted:
     kept: str
     truth: Truth
     logged: bool
-    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

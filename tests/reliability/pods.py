@@ -16,7 +16,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods
-from kafkasim.releases import Release, release_named
+from kafkasim.releases import release_named
 from kafkasim.replicas import partitions_in
 from kafkasim.settings import minimum_of
 from kafkasim.statefulsets import LEAKY, PodTiming, SetPlan, addresses, release_of, revision_of
@@ -146,7 +146,6 @@ class RecordedPods(Pods):
             moving=frozenset(
                 f"{one.topic}-{one.number}" for one in world.partitions() if one.state.adding or one.state.removing
             ),
-            unheld=dict(self._unheld()),
             serving=dict(self._serving()),
             emptied=frozenset(id_ for id_ in world.emptied if world.serves(world.nodes[Role.BROKER, id_])),
             refused=frozenset(
@@ -161,15 +160,6 @@ class RecordedPods(Pods):
             node = self._history.nodes.get((Role.BROKER, pod.node_id))
             if node is not None and not pod.terminating and self._history.serves(node):
                 yield node.id, pod.uid
-
-    def _unheld(self) -> Iterator[tuple[int, str]]:
-        levels = self._history.image.features.items()
-        for one in self.sets.values():
-            release = release_of(one.processed_image)
-            if release is not None:
-                missing = [f"{name} {level}" for name, level in levels if not _holds(release, name, level)]
-                if missing:
-                    yield from ((node, missing[0]) for node in one.plan.nodes)
 
     def _ends(self) -> Iterator[tuple[int, str]]:
         for one in self.sets.values():
@@ -200,10 +190,6 @@ class RecordedPods(Pods):
         """The highest that a broker applies."""
         brokers = self.world.image.brokers
         return max((minimum_of(self.world, one) for one in brokers), default=1)
-
-
-def _holds(release: Release, feature: str, level: int) -> bool:
-    return not level or (feature in release.features and level in release.features[feature])
 
 
 # --- the beginning of a history ---

@@ -157,7 +157,7 @@ class Connection:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen
         if pods is None or looked.nodes is None:
             return looked
-        of_pods = ("behind", "stuck", "templates", "ends", "crashing", "draining", "unheld", "refused")
+        of_pods = ("behind", "stuck", "templates", "ends", "crashing", "draining", "refused")
         nodes = replace(looked.nodes, **{name: getattr(pods, name) for name in of_pods})
         return replace(looked, nodes=nodes)
 

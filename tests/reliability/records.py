@@ -93,10 +93,9 @@ class Nodes:
     fenced, out of an ISR, or behind the leader. voters: of the quorum, whether each has caught up. leader: -1 for none.
     templates: what each node would run next. ends: at which level of its log a controller would end that is restarted
     now. stopped: nodes without a process; fenced: brokers that do not serve yet; draining: nodes whose Kubernetes node
-    is drained. moving: partitions that are reassigned. unheld: nodes whose next binary does not support a finalized
-    level, and which. refused: nodes whose pod a budget does not let go. serving: brokers that are registered, unfenced
-    and do not stop, each with the uid of its pod. emptied: brokers that are back on a disk that was not theirs, which
-    was not meant to be new.
+    is drained. moving: partitions that are reassigned. refused: nodes whose pod a budget does not let go. serving:
+    brokers that are registered, unfenced and do not stop, each with the uid of its pod. emptied: brokers that are back
+    on a disk that was not theirs, which was not meant to be new.
     """
 
     copies: Mapping[str, Copies]
@@ -113,7 +112,6 @@ class Nodes:
     fenced: frozenset[int] = frozenset()
     draining: frozenset[int] = frozenset()
     moving: frozenset[str] = frozenset()
-    unheld: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     serving: Mapping[int, str] = field(default_factory=dict)
     emptied: frozenset[int] = frozenset()

@@ -36,10 +36,9 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A folder whose copy may be of the same node as the copy in the folder `other`. reason: for people."""
+    """A folder whose copy may be of the same node as that in another folder. reason: names the other, for people."""
 
     folder: str
-    other: str
     reason: str
 
 
@@ -91,7 +90,7 @@ class Witnesses:
                 (counted_folder for counted_folder in sorted(counted) if not self.are_two(folder, counted_folder)), None
             )
             if other is not None:
-                result.append(Repeated(folder, other, self._why_same(folder, other)))
+                result.append(Repeated(folder, self._why_same(folder, other)))
         return tuple(result)
 
     def _why_same(self, folder: str, other: str) -> str:

@@ -51,7 +51,7 @@ class Elections:
         self.zookeeper, self.tree = zookeeper, Tree(lambda: self.now_ms)
         self.broker_ids = tuple(node.id for node in zookeeper.of_role(Role.BROKER))
         self.is_led_by_quorum = False
-        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._due: list[tuple[int, int, Callable[[], object]]] = []
         self._order = count()
         self._electing = False
         self._sessions: dict[int, tuple[int, UUID]] = {}  # by broker: its id and the incarnation that holds the session
@@ -67,7 +67,7 @@ class Elections:
         self._inform_brokers()
         self._save()
 
-    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Run the action after this delay."""
         heapq.heappush(self._due, (self.now_ms + delay_ms, next(self._order), action))
 

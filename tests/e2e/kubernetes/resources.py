@@ -228,14 +228,6 @@ class Resources:
         ours = [one for one in items if one["regarding"]["name"] == name]
         return [(one["type"], one["reason"], one["note"]) for one in sorted(ours, key=lambda one: one["eventTime"])]
 
-    def refused(self, *arguments: str) -> str:
-        """What the API server says to something it does not take."""
-        try:
-            self._kubectl(*arguments)
-        except Refused as error:
-            return str(error)
-        raise AssertionError(f"it took {arguments}")
-
     def last_words(self) -> dict[str, str]:
         """The end of the log of each container that was started again, by pod: for the message of a test that fails,
         since the log goes with the pod.

@@ -107,11 +107,6 @@ class KubeResource(Struct, frozen=True, dict=True):
         known = driver_in_document(self.spec)
         return known.name if known is not None else str(self._part("workload").get("driver"))
 
-    @property
-    def stateful_sets(self) -> tuple[str, ...]:
-        """The StatefulSets that its document names."""
-        return self.stateful_sets_of(ROLES)
-
     def stateful_sets_of(self, roles: Iterable[str]) -> tuple[str, ...]:
         """The StatefulSets that its document names for these roles."""
         names_by_role = self._part("workload").get("statefulSet") or {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -22,25 +21,17 @@ _LOGGER = re.compile(rb" \(([A-Za-z_$][A-Za-z0-9_.$]*)\)(?: \[[^\[\]]*\])?\r?$")
 
 
 class LogEvent(Struct, frozen=True):
-    """An event of a log. `time`: in ms; `message`: without the logger that a layout appends; `error`: the stack trace
-    or the message of an exception, where the layout has it in the same line.
-    """
+    """An event of a log. `time`: in ms; `message`: without the logger that a layout appends."""
 
     time: int
     level: str
     logger: str
     message: bytes
-    error: str = ""
 
 
 class _Instant(Struct, frozen=True):
     epoch_second: int = field(name="epochSecond", default=0)
     nanos: int = field(name="nanoOfSecond", default=0)
-
-
-class _Thrown(Struct, frozen=True):
-    name: str = ""
-    message: str | None = None
 
 
 class _JsonEvent(Struct, frozen=True):
@@ -59,10 +50,6 @@ class _JsonEvent(Struct, frozen=True):
     logger_name: str = ""
     logger_name_camel: str = field(name="loggerName", default="")
     log_logger: str = field(name="log.logger", default="")
-    stack_trace: str = ""
-    error_stack_trace: str = field(name="error.stack_trace", default="")
-    thrown: _Thrown | None = None
-    exception: Any = None
 
 
 _decode = msgspec.json.Decoder(_JsonEvent).decode
@@ -104,7 +91,7 @@ def _of_json(line: bytes) -> LogEvent | None:
         return None
     level = event.level or event.log_level or event.severity
     logger = event.logger or event.logger_name or event.logger_name_camel or event.log_logger
-    return LogEvent(time, level.upper(), logger, message, _error(event))
+    return LogEvent(time, level.upper(), logger, message)
 
 
 def _time(event: _JsonEvent) -> int | None:
@@ -119,12 +106,3 @@ def _time(event: _JsonEvent) -> int | None:
     except ValueError:
         return None
     return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _error(event: _JsonEvent) -> str:
-    """The stack trace or the message of an exception, in any of the layouts; empty if there is none."""
-    if event.thrown is not None:
-        return f"{event.thrown.name}: {event.thrown.message or ''}"
-    if isinstance(event.exception, dict):
-        return str(event.exception.get("stacktrace") or event.exception.get("exception_message") or "")
-    return event.stack_trace or event.error_stack_trace

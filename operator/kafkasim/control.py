@@ -17,11 +17,12 @@ FORMS = {
     "upgrade ROLE ID RELEASE": "stop a node, and start it with this Kafka: upgrade broker 2 4.2",
     "start ROLE ID [RELEASE]": "start a node that is stopped: start controller 3001",
     "stop|kill ROLE ID": "an orderly end; kill ends it at once",
-    "set FEATURE LEVEL": "change a level from outside, as with kafka-features.sh: set metadata.version 27",
+    "set FEATURE LEVEL": "change a level from outside: set metadata.version 27",
     "snapshot": "write a checkpoint of the metadata log",
 }
-"""Explanation of each form of a request. ROLE is broker or controller."""
+"""Explanation of each form of a request."""
 _ROLES = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
+ROLES = f"ROLE is {' or '.join(_ROLES)}"
 
 
 class RefusedError(ValueError):
@@ -49,7 +50,7 @@ async def perform(server: SimulatorServer, request: str) -> None:
             await server.act(lambda world: world.upgrade(node.role, node.id, target))
             await _wait_until_back(server, node)
         case _:
-            raise RefusedError(f"invalid request {request!r}: expected {', '.join(FORMS)}")
+            raise RefusedError(f"invalid request {request!r}: expected {', '.join(FORMS)}; {ROLES}")
 
 
 def _set(world: World, feature: str, level: int) -> None:

@@ -9,13 +9,11 @@ import json
 import sys
 from typing import Any, Protocol
 
-from kafkasim.control import FORMS
+from kafkasim.control import FORMS, ROLES
 
 HELP = "".join(
     f"{form:<26}{explanation}\n"
-    for form, explanation in (
-        FORMS | {"help": "these lines; ROLE is broker or controller; Ctrl-C ends the cluster"}
-    ).items()
+    for form, explanation in (FORMS | {"help": f"these lines; {ROLES}; Ctrl-C ends the cluster"}).items()
 )
 
 

@@ -73,7 +73,7 @@ class Watches:
         request: aiohttp.ClientRequest,
         send: Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]],
     ) -> aiohttp.ClientResponse:
-        """Send a request, and return the answer. Raises ClientConnectionError for one at which Kopf would end."""
+        """Send a request, and return the answer. One at which Kopf would end is raised as a lost connection instead."""
         path, watched = request.url.path, "watch" in request.url.query
         if watched:
             self._tasks.add(cast(asyncio.Task[Any], asyncio.current_task()))

@@ -135,7 +135,7 @@ def _fetch(version: str, home: Path) -> None:
 
 def _archive(it: Release) -> None:
     """Run one combined node once and let it dump its classes: the later starts take about half the time."""
-    from tests.e2e.rig.process import free_port
+    from tests.e2e.rig.process import free_port, wait_until
 
     with tempfile.TemporaryDirectory(prefix="rig-archive-") as folder:
         ports = free_port(), free_port()
@@ -153,11 +153,14 @@ def _archive(it: Release) -> None:
         )  # fmt: skip
         command = it.java("kafka.Kafka", str(properties))
         command.insert(1, f"-XX:ArchiveClassesAtExit={it.home}/classes.jsa")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as node:
-            assert node.stdout is not None
-            for line in node.stdout:  # to the end, or the node would wait for a reader
-                if "Kafka Server started" in line:
-                    node.terminate()
+        log = Path(folder) / "log"
+        with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as node:
+            try:
+                wait_until(
+                    "the node runs", lambda: "Kafka Server started" in log.read_text() or node.poll() is not None
+                )
+            finally:
+                node.terminate()
 
 
 if __name__ == "__main__":

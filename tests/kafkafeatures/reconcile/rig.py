@@ -26,7 +26,8 @@ from kafkafeatures.metrics import Metrics
 from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.controller import Controller
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.zookeeper.ensemble import Ensemble
 from tests.kafkafeatures import ensembles
 from tests.kafkafeatures.reconcile.simulated import Cluster

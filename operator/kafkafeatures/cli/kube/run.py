@@ -10,6 +10,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.cli.kube.notify_flags import add_notify_arguments, notify_settings
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import Network
@@ -85,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             flag, type=_size, metavar="SIZE", help=f"room for recordings {meaning} (32Mi or more, default: {default})"
         )
+    add_notify_arguments(parser)
     parser.add_argument(
         "--log-format",
         choices=LOG_FORMATS,
@@ -126,6 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
         memory_all_clusters=all_clusters,
         max_partition_images=arguments.max_partition_images or _images() or defaults.max_partition_images,
         recorder=_recorder(arguments),
+        notify=notify_settings(arguments),
         operator=_operator(),
     )
     configure(

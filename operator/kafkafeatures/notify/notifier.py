@@ -169,8 +169,8 @@ class Notifier:
                 async with self._slots:
                     await self._webhook.post(body)
             except NotDelivered as error:
-                self._count("failed")
                 self._not_before = max(self._not_before, monotonic() + error.wait)
+                self._count("failed")
                 pause = max(self._environment.jittered(delay), error.wait)
                 if monotonic() + pause >= end:
                     logger.error("a notification was dropped: %s", error, extra=_labels(message))

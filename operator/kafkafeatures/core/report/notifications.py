@@ -57,7 +57,7 @@ class Notification(Struct, frozen=True):
 
     reason: reason of the condition that it is about, or the phase of a migration.
     subject: hash of the plan, node, pod or other object that it is about; empty for the resource as a whole.
-    message: message of the condition.
+    message: message of the condition, with the first remedy of a blocker.
     since: since when it is so.
     """
 
@@ -120,9 +120,10 @@ def _ready(status: Status) -> Iterator[Notification]:
     subject, begin = (since.subject, since.since) if since is not None else ("", ready.last_transition_time)
     if stalled is not None:
         is_halted = status.reason(Condition.NODES_ROLLED) == Reason.HALTED
-        yield _about(stalled, NotificationEvent.HALTED if is_halted else NotificationEvent.STALLED, subject, begin)
+        event = NotificationEvent.HALTED if is_halted else NotificationEvent.STALLED
+        yield _about(stalled, event, subject, begin, remedy=_remedy(status))
     elif ready.reason in _OF_READY:
-        yield _about(ready, _OF_READY[ready.reason], subject, begin)
+        yield _about(ready, _OF_READY[ready.reason], subject, begin, remedy=_remedy(status))
     elif ready.reason == Reason.UNREACHABLE:
         reachable = status.condition(Condition.REACHABLE)
         if reachable is not None and any(reachable.reason == reason and reason.needs_action for reason in Reason):
@@ -154,5 +155,14 @@ def _phase(status: Status) -> Iterator[Notification]:
     yield Notification(NotificationEvent.MIGRATION_PHASE, migration.phase, "", message, migration.since)
 
 
-def _about(condition: StatusCondition, event: NotificationEvent, subject: str, since: Stamp) -> Notification:
-    return Notification(event, condition.reason, subject, condition.message, since)
+def _remedy(status: Status) -> str:
+    return next((blocker.remedy for blocker in status.blockers if blocker.remedy), "")
+
+
+def _about(
+    condition: StatusCondition, event: NotificationEvent, subject: str, since: Stamp, *, remedy: str = ""
+) -> Notification:
+    """The notification of a condition. `remedy`: added unless the message has it."""
+    message = condition.message
+    text = f"{message}; {remedy}" if remedy and remedy not in message else message
+    return Notification(event, condition.reason, subject, text, since)

@@ -43,7 +43,11 @@ def notify_settings(arguments: argparse.Namespace) -> NotifySettings | None:
     if format_ not in FORMATS:
         raise _invalid("KAFKAFEATURES_NOTIFY_FORMAT", format_, FORMATS)
     variable = os.environ.get("KAFKAFEATURES_NOTIFY_EVENTS", "")
-    names = arguments.notify_event or [name for name in variable.split(",") if name] or list(NotificationEvent)
+    names = (
+        arguments.notify_event
+        or [name.strip() for name in variable.split(",") if name.strip()]
+        or list(NotificationEvent)
+    )
     for name in names:
         if all(name != event for event in NotificationEvent):
             source = "--notify-event" if arguments.notify_event else "KAFKAFEATURES_NOTIFY_EVENTS"

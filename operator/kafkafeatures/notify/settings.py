@@ -1,4 +1,4 @@
-"""Settings of notifications. Made by `cli/kube/run.py` from flags and their environment variables."""
+"""Settings of notifications. Made by `cli/kube/notify_flags.py`, used by `notifier.py`."""
 
 from __future__ import annotations
 

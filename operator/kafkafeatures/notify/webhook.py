@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 from msgspec import Struct
-from yarl import URL
 
 from kafkafeatures import __version__
 from kafkafeatures.notify.settings import NotifySettings
@@ -60,7 +59,7 @@ class Webhook(Struct, frozen=True):
             is_valid = False
         if not is_valid:
             raise NotDelivered(f"invalid URL in {path}: expected one line such as https://hooks.example/T0/B0")
-        if url.scheme == "http" and not (self.settings.allow_http or _is_loopback(url)):
+        if url.scheme == "http" and not (self.settings.allow_http or _is_loopback(text)):
             raise NotDelivered(f"the URL in {path} is not https: use https, or allow http (--notify-allow-http)")
         return text
 
@@ -71,13 +70,13 @@ class Webhook(Struct, frozen=True):
             async with (
                 aiohttp.ClientSession(
                     timeout=aiohttp.ClientTimeout(total=self.settings.timeout),
-                    trust_env=True,  # a proxy of the environment
+                    trust_env=not _is_loopback(url),  # a proxy of the environment
                     cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,
                     headers={"User-Agent": f"kafkafeatures/{__version__}", "Accept-Encoding": "identity"},
                 ) as session,
                 session.post(
-                    URL(url), data=body, headers={"Content-Type": "application/json"}, allow_redirects=False
+                    url, data=body, headers={"Content-Type": "application/json"}, allow_redirects=False
                 ) as response,
             ):
                 await _check(response)
@@ -123,8 +122,8 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     raise NotDelivered(f"the webhook answers HTTP {response.status}{f'; {hint}' if hint else ''}", seconds)
 
 
-def _is_loopback(url: SplitResult) -> bool:
-    host = url.hostname or ""
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

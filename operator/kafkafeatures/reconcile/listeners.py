@@ -58,7 +58,7 @@ class _NotRecorded:
 
 
 class _NotNotified:
-    """Notifies nobody."""
+    """Sends no notifications."""
 
     def tell(self, resource: ResourceKey, uid: str, status: Status) -> tuple[NotifiedStatus, ...]:
         return status.notified

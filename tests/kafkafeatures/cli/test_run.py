@@ -300,7 +300,7 @@ def test_the_log_level_comes_from_the_flag_before_the_environment(
             "--notify-event: invalid value 'Staled'; expected ApprovalRequired,",
         ),
         ((), {"NOTIFY_EVENTS": "Halted, Staled"}, "KAFKAFEATURES_NOTIFY_EVENTS: invalid value 'Staled'; expected"),
-        (("--notify-sender", "a" * 101), {}, "--notify-sender: expected at most 100 printable characters, found 101"),
+        (("--notify-sender", "a" * 101), {}, "--notify-sender: expected at most 100 printable characters, not 'aaa"),
         ((), {"NOTIFY_ALLOW_HTTP": "yes"}, "KAFKAFEATURES_NOTIFY_ALLOW_HTTP: invalid value 'yes'; expected true or"),
         (("--deny-address", "fd00::1/8"), {}, "the address has bits beyond /8; the network is fd00::/8"),
     ],

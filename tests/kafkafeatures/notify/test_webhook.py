@@ -79,7 +79,10 @@ async def test_a_webhook_that_is_slow_is_given_up(tmp_path: Path) -> None:
             await post(receiver.url_file, timeout=0.05)
 
 
-async def test_a_webhook_that_is_down_or_has_no_name_is_named_by_its_failure_alone(tmp_path: Path) -> None:
+async def test_a_webhook_that_is_down_or_has_no_name_is_named_by_its_failure_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
     with socket.socket() as unused:  # bound, but not listening
         unused.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{unused.getsockname()[1]}/{SECRET}"

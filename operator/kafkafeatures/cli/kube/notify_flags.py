@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from kafkafeatures.cli.kube.variables import allowed_value, one_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def add_notify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--notify-url-file",
         metavar="FILE",
-        help="notify people through the webhook whose URL is in this file (default: nobody is notified)",
+        help="notify people through the webhook whose URL is in this file (default: no notifications)",
     )
     parser.add_argument("--notify-format", choices=FORMATS, help="format of notifications (default: json)")
     parser.add_argument(
@@ -39,38 +40,16 @@ def notify_settings(arguments: argparse.Namespace) -> NotifySettings | None:
     from kafkafeatures.notify.settings import NotifySettings
 
     url_file = arguments.notify_url_file or os.environ.get("KAFKAFEATURES_NOTIFY_URL_FILE", "")
-    format_ = arguments.notify_format or os.environ.get("KAFKAFEATURES_NOTIFY_FORMAT") or FORMATS[0]
-    if format_ not in FORMATS:
-        raise _invalid("KAFKAFEATURES_NOTIFY_FORMAT", format_, FORMATS)
-    variable = os.environ.get("KAFKAFEATURES_NOTIFY_EVENTS", "")
-    names = (
-        arguments.notify_event
-        or [name.strip() for name in variable.split(",") if name.strip()]
-        or list(NotificationEvent)
-    )
-    for name in names:
-        if all(name != event for event in NotificationEvent):
-            source = "--notify-event" if arguments.notify_event else "KAFKAFEATURES_NOTIFY_EVENTS"
-            raise _invalid(source, name, tuple(NotificationEvent))
+    format_ = arguments.notify_format or one_of("KAFKAFEATURES_NOTIFY_FORMAT", FORMATS) or FORMATS[0]
+    listed = filter(None, map(str.strip, os.environ.get("KAFKAFEATURES_NOTIFY_EVENTS", "").split(",")))
+    source = "--notify-event" if arguments.notify_event else "KAFKAFEATURES_NOTIFY_EVENTS"
+    names = arguments.notify_event or [*listed] or [*NotificationEvent]
+    events = frozenset(NotificationEvent(allowed_value(source, name, [*NotificationEvent])) for name in names)
     sender = arguments.notify_sender or os.environ.get("KAFKAFEATURES_NOTIFY_SENDER", "")
     if len(sender) > MAX_SENDER or not sender.isprintable():
-        raise CommandFailed(
-            f"--notify-sender: expected at most {MAX_SENDER} printable characters, found {len(sender)}", Exit.USAGE
-        )
-    allow_http = arguments.notify_allow_http or _is_true("KAFKAFEATURES_NOTIFY_ALLOW_HTTP")
+        problem = f"expected at most {MAX_SENDER} printable characters, not {sender[:60]!r}"
+        raise CommandFailed(f"--notify-sender: {problem}", Exit.USAGE)
+    variable = one_of("KAFKAFEATURES_NOTIFY_ALLOW_HTTP", ("true", "false"))
     if not url_file:
         return None
-    return NotifySettings(url_file, format_, frozenset(map(NotificationEvent, names)), allow_http, sender)
-
-
-def _is_true(variable: str) -> bool:
-    text = os.environ.get(variable) or "false"
-    if text not in ("true", "false"):
-        raise _invalid(variable, text, ("true", "false"))
-    return text == "true"
-
-
-def _invalid(source: str, text: str, allowed: tuple[str, ...]) -> CommandFailed:
-    *first, last = allowed
-    expected = f"{', '.join(first)} or {last}"
-    return CommandFailed(f"{source}: invalid value {text[:60]!r}; expected {expected}", Exit.USAGE)
+    return NotifySettings(url_file, format_, events, arguments.notify_allow_http or variable == "true", sender)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.cli.kube.notify_flags import add_notify_arguments, notify_settings
+from kafkafeatures.cli.kube.variables import one_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import Network
@@ -132,8 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
         operator=_operator(),
     )
     configure(
-        arguments.log_format or _one_of("KAFKAFEATURES_LOG_FORMAT", LOG_FORMATS),
-        arguments.log_level or _one_of("KAFKAFEATURES_LOG_LEVEL", LOG_LEVELS) or "info",
+        arguments.log_format or one_of("KAFKAFEATURES_LOG_FORMAT", LOG_FORMATS),
+        arguments.log_level or one_of("KAFKAFEATURES_LOG_LEVEL", LOG_LEVELS) or "info",
     )
     try:
         asyncio.run(app.run(settings, environment=SYSTEM))
@@ -199,16 +200,6 @@ def _images() -> int:
         return _count(text) if text else 0
     except argparse.ArgumentTypeError as error:
         raise CommandFailed(f"KAFKAFEATURES_MAX_PARTITION_IMAGES: {error}", Exit.USAGE) from None
-
-
-def _one_of(variable: str, allowed: tuple[str, ...]) -> str:
-    """The value of an environment variable; empty if it is not set. Raises CommandFailed unless it is allowed."""
-    value = os.environ.get(variable, "")
-    if value and value not in allowed:
-        *first, last = allowed
-        expected = f"{', '.join(first)} or {last}"
-        raise CommandFailed(f"{variable}: invalid value {value[:60]!r}; expected {expected}", Exit.USAGE)
-    return value
 
 
 def _namespace(text: str) -> str:

@@ -109,8 +109,8 @@ LIBRARIES = {
     "kubernetes": "kube.client kube.errors",
     "markupsafe": "cli.shell.html_parts",
     "msgspec": (
-        "api client_files core environment health kafka kube notify prometheus reconcile settings zookeeper cli kafkasim "
-        "kraftlog.fast_json featurelog.ledger"
+        "api client_files core environment health kafka kube notify prometheus reconcile settings zookeeper cli "
+        "kafkasim kraftlog.fast_json featurelog.ledger"
     ),
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "

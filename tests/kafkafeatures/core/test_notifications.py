@@ -65,6 +65,7 @@ def test_a_plan_is_the_same_notification_after_an_approval_of_another_plan_and_w
     changed = replace(status, conditions=(condition("ApprovalRequired", "PlanChanged"),))
     away = read(statuses.unreachable(statuses.waiting_for_approval()))
     assert only(status).key == only(changed).key == only(away).key
+    assert status.plan is not None
     other = replace(status, plan=replace(status.plan, hash="sha256:" + "b" * 64))
     assert only(other).key != only(status).key
 

@@ -69,11 +69,10 @@ class Notification(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """A short text that is the same for every occurrence of the same, in `status.notified`."""
+        """The reason with a digest of the subject: the same whenever the same occurs, in `status.notified`."""
         # The reason of ApprovalRequired changes while the same plan waits.
-        reason = "" if self.event is NotificationEvent.APPROVAL_REQUIRED else self.reason
-        digest = sha256("\0".join((reason, self.subject)).encode("utf-8", "replace")).hexdigest()
-        return f"{self.event}-{digest[:16]}"
+        name = self.event if self.event is NotificationEvent.APPROVAL_REQUIRED else self.reason
+        return f"{name}-{sha256(self.subject.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def notifications_of(status: Status) -> tuple[Notification, ...]:

@@ -26,7 +26,10 @@ def add_notify_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--notify-format", choices=FORMATS, help="format of notifications (default: json)")
     parser.add_argument(
-        "--notify-event", action="append", metavar="EVENT", help="notify of this event; can be repeated (default: all)"
+        "--notify-event",
+        action="append",
+        metavar="EVENT",
+        help="event to notify of, such as Halted; can be repeated (default: all)",
     )
     parser.add_argument("--notify-sender", metavar="TEXT", help="begin each notification with this name of the cluster")
     parser.add_argument(

@@ -109,11 +109,9 @@ async def _check(response: aiohttp.ClientResponse) -> None:
             first = await response.content.read(_FIRST_BYTES)
         except (aiohttp.ClientError, OSError):
             first = b""  # the status has said all
-        response.close()  # the rest may be endless
         if first.lstrip().startswith(b"<"):
             raise NotDelivered("the webhook answers with a web page; check the URL, or what is between")
         return
-    response.close()
     if 300 <= response.status < 400:
         raise NotDelivered("the webhook redirects, which is not followed; set the URL that it redirects to")
     hint = _HINTS.get(response.status)

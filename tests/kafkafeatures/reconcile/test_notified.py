@@ -111,6 +111,16 @@ async def test_an_approved_plan_is_told_of_no_more_and_the_next_plan_is_told(tmp
     assert [text.rpartition(" ")[2] for text in world.texts] == ["27", "26"]
 
 
+async def test_a_resource_that_was_deleted_is_told_of_no_more(tmp_path: Path) -> None:
+    async with notified(tmp_path, is_silent) as world:
+        await world.rig.work()
+        (task,) = world.notifier._tasks
+        world.api.server.delete(*KEY)
+        assert await world.rig.controller.reconcile(KEY) is None
+        await asyncio.wait([task], timeout=5)
+        assert task.cancelled()
+
+
 async def test_a_failing_receiver_changes_no_status(tmp_path: Path) -> None:
     async with notified(tmp_path, answer(500)) as world:
         for _ in range(3):

@@ -31,7 +31,7 @@ class Alert:
     severity: str = "warning"
 
 
-_PROCESS_SERIES = {"reconciliations_total", "recorder_held_bytes"}
+_PROCESS_SERIES = {"reconciliations_total", "recorder_held_bytes", "notifications_total"}
 """Series of the operator as a whole; the others have the namespace of a resource."""
 
 
@@ -124,6 +124,14 @@ ALERTS = (
         f"{Reason.INTERNAL_ERROR}.md",
         "Reconciliations of the operator have been failing for half an hour",
         "The API server is unavailable or rejects requests, or there is a bug; the operator's log says which.",
+    ),
+    Alert(
+        "KafkaFeaturesNotificationsFailing",
+        f"rate({_series('notifications_total', result='failed')}[15m]) > 0",
+        "30m",
+        "NotificationsFailing.md",
+        "Notifications of the operator have not been delivered for half an hour",
+        "People are not notified when they have to act. The operator's log says why; it gives up after an hour.",
     ),
     Alert(
         "KafkaFeaturesMigrationStuck",

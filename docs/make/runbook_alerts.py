@@ -207,12 +207,42 @@ _WAITING = page(
     """
 )
 
+_NOTIFICATIONS_FAILING = page(
+    r"""
+    Safe: Kafka and reconciliations are not affected. The operator repeats each notification for an hour.
+
+    Confirm: The operator logs the cause at the first failure, and once more for each notification that it gives up:
+
+        kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep notification
+
+    Until this is repaired, list what waits for a person:
+
+        kubectl get kafkafeatures -A
+
+    Fix: By cause. The operator reads the URL again for each request and needs no restart.
+
+    - `cannot read`, `invalid URL`: create the Secret that `notifications.secret` names in the namespace of the
+      operator, with the URL in that key ([be notified](../how-to/be-notified.md)). kubelet takes about a minute to show
+      it to the pod.
+    - `HTTP 4xx`: the receiver does not accept the URL or the format. Check both; a webhook may have been removed.
+    - `does not resolve`, `cannot be reached`, `does not answer`: check the receiver, and whether a NetworkPolicy or a
+      proxy is between (`HTTPS_PROXY` in `extraEnv`).
+    - `the certificate of the webhook is not trusted`: mount your CA (`volumes`, `volumeMounts`), and set
+      `SSL_CERT_FILE` in `extraEnv`.
+
+    Notifications that were given up are sent again after a restart of the operator, if they still apply.
+    """
+)
+
 OF_ALERTS: Mapping[str, AlertPage] = {
     "OperatorDown": AlertPage(
         "Action required", "Prometheus has not been able to scrape the operator for 10 minutes", _OPERATOR_DOWN
     ),
     "NotWatched": AlertPage(
         "Action required", "the operator has not been able to list or watch a namespace for 15 minutes", _NOT_WATCHED
+    ),
+    "NotificationsFailing": AlertPage(
+        "Action required", "notifications have been failing for half an hour", _NOTIFICATIONS_FAILING
     ),
     "Waiting": AlertPage(
         "Usually resolves automatically",

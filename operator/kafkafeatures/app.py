@@ -32,12 +32,14 @@ from kafkafeatures.kube.api_server import ApiServer
 from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
+from kafkafeatures.notify.notifier import Notifier
 from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.client_evidence import OpenEvidence
 from kafkafeatures.reconcile.connections import OpenCluster, OpenEnsembleOf
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
-from kafkafeatures.reconcile.listeners import NOT_RECORDED
+from kafkafeatures.reconcile.controller import Controller
+from kafkafeatures.reconcile.listeners import NOT_NOTIFIED, NOT_RECORDED
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import RELIST_DELAY, Resources
 from kafkafeatures.settings import OperatorSettings
@@ -123,10 +125,14 @@ class Operator:
         self._api, self._environment, self._settings = api, environment, settings
         self._prepare = prepare
         metrics = Metrics(environment)
-        ensembles = real_ensembles(environment)
+        self._notifier: Notifier | None = None
+        if settings.notify is not None:
+            self._notifier = Notifier(settings.notify, environment, delivered=self._note, count=metrics.notified)
         context = OperatorContext(
-            environment, settings.operator, policy, open_ensemble=ensembles, open_evidence=real_evidence(environment)
-        )
+            environment, settings.operator, policy,
+            open_ensemble=real_ensembles(environment), open_evidence=real_evidence(environment),
+            notifier=self._notifier or NOT_NOTIFIED,
+        )  # fmt: skip
         self._recorder: LogRecorder | None = None
         if settings.recorder is not None:
             self._recorder = LogRecorder(settings.recorder, metrics.of_recorder(), environment)
@@ -166,6 +172,8 @@ class Operator:
     async def run(self) -> None:
         """Run until `end`, or until a part fails."""
         try:
+            if self._notifier is not None:
+                self._notifier.check()
             if self._prepare is not None:
                 await self._prepare()
             async with asyncio.TaskGroup() as parts:
@@ -180,6 +188,8 @@ class Operator:
                 reconciling.cancel()  # the intent of an interrupted step is written, so the next process settles it
             await self._controller.close()
         finally:
+            if self._notifier is not None:
+                await self._notifier.close()
             if self._recorder is not None:
                 await self._recorder.close()
             self._over.set()
@@ -215,6 +225,10 @@ class Operator:
 
     def _current(self, key: ResourceKey) -> str:
         return self._resources.current(key)
+
+    def _note(self, key: ResourceKey) -> None:
+        """Have it noted in the status that a notification was delivered."""
+        self._queue.wake(key)
 
     def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:
         for key in self._controller.note_changes(resources):

@@ -64,6 +64,9 @@ class Metrics:
             ("code",),
             registry=self.registry,
         )
+        self._notifications = Counter(
+            "kafkafeatures_notifications", "Notifications, and failed requests.", ("result",), registry=self.registry
+        )
         self._depth = Gauge(
             "kafkafeatures_queue_depth", "Resources that wait for their reconciliation.", registry=self.registry
         )
@@ -110,10 +113,7 @@ class Metrics:
             registry=self.registry,
         )
         self._approval = Gauge(
-            "kafkafeatures_approval_pending",
-            "1 while a plan is waiting for approval.",
-            _OF_RESOURCE,
-            registry=self.registry,
+            "kafkafeatures_approval_pending", "1 while a plan waits for approval.", _OF_RESOURCE, registry=self.registry
         )
         self._approval_since = Gauge(
             "kafkafeatures_approval_pending_since_timestamp_seconds",
@@ -182,6 +182,10 @@ class Metrics:
     def answered(self, code: int) -> None:
         """Count an answer of the API server, by its HTTP status."""
         self._answers.labels(str(code)).inc()
+
+    def notified(self, result: str) -> None:
+        """Count a result of a notification (`RESULTS` of the notifier)."""
+        self._notifications.labels(result).inc()
 
     def of_recorder(self) -> RecorderMetrics:
         """The metrics of recorded metadata logs; to be called once."""

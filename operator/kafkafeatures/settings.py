@@ -12,6 +12,7 @@ from kafkafeatures.kafka.base.memory_budget import MIB
 from kafkafeatures.kafka.partitions.images import MAX_PARTITION_IMAGES
 from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 from kafkafeatures.kafka.wire.addresses import Network
+from kafkafeatures.notify.settings import NotifySettings
 
 
 class OperatorSettings(Struct, frozen=True):
@@ -31,6 +32,7 @@ class OperatorSettings(Struct, frozen=True):
         for a thousand resources.
     max_partition_images: clusters whose partitions are in memory at once, because their nodes are restarted.
     recorder: where metadata logs are recorded; None: nowhere.
+    notify: how people are notified; None: not at all.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -47,3 +49,4 @@ class OperatorSettings(Struct, frozen=True):
     memory_all_clusters: int = 256 * MIB
     max_partition_images: int = MAX_PARTITION_IMAGES
     recorder: RecorderSettings | None = None
+    notify: NotifySettings | None = None

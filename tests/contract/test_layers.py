@@ -59,14 +59,15 @@ ROOMS = {
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",
+    "notify": "api core environment kube version",
     "health": "",
     "metrics": "api environment kube kafka.base kafka.recorder version",
-    "settings": "api kafka",
+    "settings": "api kafka notify",
     "logs": "",
     "interrupts": "",
     "app": (
-        "core.ports environment handlers health kafka kube metrics prometheus reconcile resources settings version "
-        "zookeeper"
+        "core.ports environment handlers health kafka kube metrics notify prometheus reconcile resources settings "
+        "version zookeeper"
     ),
     # The command line.
     "__main__": "cli.shell cli.kube.offers interrupts",
@@ -83,7 +84,7 @@ ROOMS = {
     ),
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster",
     "cli.kube": (
-        "api core environment kafka kraftlog kube reconcile app logs settings version cli.shell cli.cluster "
+        "api core environment kafka kraftlog kube notify reconcile app logs settings version cli.shell cli.cluster "
         "cli.document cli.pages"
     ),
     "cli.serve": "api core environment kafka kraftlog cli.shell cli.cluster cli.kube cli.pages",
@@ -97,7 +98,7 @@ ROOMS = {
 """Room -> what it may import, each with all that is below it. A name without a package is of `kafkafeatures`."""
 
 LIBRARIES = {
-    "aiohttp": "handlers health kube.client kube.errors kube.watches",
+    "aiohttp": "handlers health kube.client kube.errors kube.watches notify.webhook",
     "cronsim": "core.engine.windows",
     "deltalake": "featurelog.delta",
     "gssapi": "kafka.wire.gssapi_process",
@@ -108,8 +109,8 @@ LIBRARIES = {
     "kubernetes": "kube.client kube.errors",
     "markupsafe": "cli.shell.html_parts",
     "msgspec": (
-        "api client_files core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
-        "kraftlog.fast_json featurelog.ledger"
+        "api client_files core environment health kafka kube notify prometheus reconcile settings zookeeper cli "
+        "kafkasim kraftlog.fast_json featurelog.ledger"
     ),
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "

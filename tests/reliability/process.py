@@ -24,7 +24,8 @@ from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.reconcile.context import EffectRecord
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.controller import Controller
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.pods import Pods as PodsOfResource
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import Resources

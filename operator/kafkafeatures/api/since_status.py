@@ -5,6 +5,8 @@ The types belong to those of `api/status.py`. The CRD has the meaning of each fi
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kafkafeatures.api.records import Stamp, StatusRecord
 
 
@@ -21,6 +23,15 @@ class NodeSince(StatusRecord, frozen=True, kw_only=True):
 
     node_id: int
     since: Stamp
+
+
+class NotifiedStatus(StatusRecord, frozen=True, kw_only=True):
+    """A notification that was delivered (`core/report/notifications.py`), and when it last was."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("key",)
+
+    key: str
+    at: Stamp
 
 
 class NodesSince(StatusRecord, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from kafkafeatures.api.client_status import ClientsStatus
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, StatusRecord
-from kafkafeatures.api.since_status import NodeSince, NodesSince, ReadyReason
+from kafkafeatures.api.since_status import NodeSince, NodesSince, NotifiedStatus, ReadyReason
 
 
 class FeatureState(StrEnum):
@@ -368,6 +368,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     ready_reason: ReadyReason | None = None
     nodes_behind: NodesSince | None = None
     last_handled_reconcile_at: str = ""
+    notified: tuple[NotifiedStatus, ...] = ()
 
     def condition(self, kind: Condition) -> StatusCondition | None:
         """The condition of this type, of any generation; None if it is absent."""

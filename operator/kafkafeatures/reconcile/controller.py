@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from kafkafeatures.api.document import InvalidDocument
-from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
@@ -30,21 +27,20 @@ from kafkafeatures.core.report.status import (
     status_of_pending,
     status_of_unreachable,
 )
-from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, RequestRefused, Unavailable
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.client_evidence import ClientEvidence, OpenEvidence
-from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf, OpenEnsembleOf
-from kafkafeatures.reconcile.context import EffectRecord, Effects, ReconcileContext, ignore
+from kafkafeatures.reconcile.client_evidence import ClientEvidence
+from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf
+from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
 from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
 from kafkafeatures.reconcile.listeners import NOT_RECORDED, ReconciliationListener, RecorderPort
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
@@ -57,19 +53,6 @@ shows no change.
 """
 
 logger = logging.getLogger(__name__)
-
-
-class OperatorContext(Struct, frozen=True):
-    """Injected context. operator: identity for writes and Events. effects: called right before a step is sent. policy:
-    allowed addresses. open_evidence, open_ensemble: open a source of evidence about clients, and a ZooKeeper ensemble.
-    """
-
-    environment: Environment
-    operator: OperatorIdentity
-    policy: AddressPolicy
-    open_evidence: OpenEvidence
-    effects: Effects = ignore
-    open_ensemble: OpenEnsembleOf | None = None
 
 
 class Controller:
@@ -130,8 +113,9 @@ class Controller:
             await self._forget(key)
             return None
         cache = self._of(key)
-        if cache.next_due is not None and cache.next_due.holds(store.version, began):
-            return cache.next_due.until - began  # a watch may show our own write before its answer has arrived
+        due = cache.next_due
+        if due is not None and due.holds(store.version, began) and not self._context.notifier.is_unnoted(key):
+            return due.until - began  # a watch may show our own write before its answer has arrived
         cache.next_due, cache.own_versions = None, store.written
         self._claims.note(store.raw, was_read=store.is_whole)
         previous_status = store.status
@@ -198,7 +182,7 @@ class Controller:
         cluster was in sync then and shows no change since.
         """
         cache, version = self._caches.get(key), self._current(key)
-        if cache is None or not version:
+        if cache is None or not version or self._context.notifier.is_unnoted(key):
             return None
         if cache.next_due is not None and cache.next_due.holds(version, began):
             return cache.next_due.until - began
@@ -227,7 +211,8 @@ class Controller:
         """Reconcile, unless a second operator writes this status; stall if the API server drops fields of it."""
         rivals = self._operators.beside_us(store.raw)
         if rivals:
-            await self._disconnect(key, cache)
+            cache.settlement = None
+            await self._connections.close(key)
             if not self._operators.is_reported(store.status, store.generation):
                 await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(rivals))
             return Pause("success", self._operators.hand_over_ends_in or CHECK_EVERY)
@@ -243,7 +228,7 @@ class Controller:
                 store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
             pause = Pause("success", SLOWEST_WAIT)
-        await store.answer_request()
+        await store.acknowledge(self._context.notifier.tell(key, store.raw["metadata"]["uid"], store.status))
         return pause
 
     async def _read_and_reconcile(self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore) -> Pause:
@@ -363,16 +348,13 @@ class Controller:
             cache = self._caches[key] = ProcessCache(Pace(self._monotonic), Ages(self._monotonic))
         return cache
 
-    async def _disconnect(self, key: ResourceKey, cache: ProcessCache) -> None:
-        cache.settlement = None
-        await self._connections.close(key)
-
     async def _forget(self, key: ResourceKey) -> None:
         self._caches.pop(key, None)
         self._claims.forget(key)
         self._operators.forget(key)
         self._watcher.forgot(key)
         self._recorder.forgot(key)
+        self._context.notifier.forgot(key)
         await self._connections.forget(key)
         logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
 

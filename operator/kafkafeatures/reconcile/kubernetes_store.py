@@ -16,6 +16,7 @@ from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import ACCEPT_RESTORED_LOG, APPROVE, PAUSE, RECONCILE
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.since_status import NotifiedStatus
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
@@ -176,10 +177,13 @@ class KubernetesStore:
         if needs_write(self, status):
             await self._replace(status)
 
-    async def answer_request(self) -> None:
-        """Note in the status that the request to reconcile (an annotation, as it was at `fetch`) was handled."""
-        if self._request:
-            await self.write_what_is_kept(replace(self.status, last_handled_reconcile_at=self._request))
+    async def acknowledge(self, notified: tuple[NotifiedStatus, ...]) -> None:
+        """Note in the status that the request to reconcile (an annotation, as it was at `fetch`) was handled, and which
+        notifications were delivered.
+        """
+        request = self._request or self.status.last_handled_reconcile_at
+        if self._request or notified != self.status.notified:
+            await self.write_what_is_kept(replace(self.status, last_handled_reconcile_at=request, notified=notified))
 
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
         """Replace the status; return the paths of dropped fields. Raises Conflict if the answer has another document:

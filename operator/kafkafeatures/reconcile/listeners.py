@@ -1,9 +1,13 @@
-"""Listeners of reconciliations: metrics, and the recorder of metadata logs. Called by `reconcile/controller.py`."""
+"""Listeners of reconciliations: metrics, the recorder of metadata logs, and the notifier.
+
+Called by `reconcile/controller.py`.
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from kafkafeatures.api.since_status import NotifiedStatus
 from kafkafeatures.api.status import Status
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.connections import OpenCluster
@@ -32,6 +36,19 @@ class RecorderPort(Protocol):
         """The resource was deleted."""
 
 
+class NotifierPort(Protocol):
+    """Notifier of people: see `notify/notifier.py`."""
+
+    def tell(self, resource: ResourceKey, uid: str, status: Status) -> tuple[NotifiedStatus, ...]:
+        """A reconciliation ends with this status. Returns the value of its field `notified`, at once."""
+
+    def is_unnoted(self, resource: ResourceKey) -> bool:
+        """Tell whether a delivery is to be noted in the status."""
+
+    def forgot(self, resource: ResourceKey) -> None:
+        """The resource was deleted."""
+
+
 class _NotRecorded:
     """Records no metadata log."""
 
@@ -40,4 +57,17 @@ class _NotRecorded:
     def forgot(self, resource: ResourceKey) -> None: ...
 
 
+class _NotNotified:
+    """Sends no notifications."""
+
+    def tell(self, resource: ResourceKey, uid: str, status: Status) -> tuple[NotifiedStatus, ...]:
+        return status.notified
+
+    def is_unnoted(self, resource: ResourceKey) -> bool:
+        return False
+
+    def forgot(self, resource: ResourceKey) -> None: ...
+
+
 NOT_RECORDED = _NotRecorded()
+NOT_NOTIFIED = _NotNotified()

@@ -10,8 +10,10 @@ import pytest
 from kafkafeatures import app, logs
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.core.report.notifications import NotificationEvent as Event
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.recorder.recordings import RecorderSettings
+from kafkafeatures.notify.settings import NotifySettings
 from kafkafeatures.settings import OperatorSettings
 
 VARIABLES = (
@@ -26,6 +28,11 @@ VARIABLES = (
     "RECORDER_FOLDER",
     "RECORDER_PER_CLUSTER",
     "RECORDER_ALL_CLUSTERS",
+    "NOTIFY_URL_FILE",
+    "NOTIFY_FORMAT",
+    "NOTIFY_EVENTS",
+    "NOTIFY_SENDER",
+    "NOTIFY_ALLOW_HTTP",
 )
 MIB = 2**20
 LONGEST = "a" * 63
@@ -135,6 +142,37 @@ def test_the_limit_of_partition_images_comes_from_the_flag_before_the_environmen
     monkeypatch.setenv("KAFKAFEATURES_MAX_PARTITION_IMAGES", variable)
     assert main(["run", *words]) == 0
     assert started.settings[0].max_partition_images == most
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "settings"),
+    [
+        ((), {"NOTIFY_FORMAT": "slack"}, None),
+        ((), {"NOTIFY_URL_FILE": "/u"}, NotifySettings("/u")),
+        (
+            ("--notify-url-file", "/f", "--notify-event", "Halted", "--notify-format", "teams"),
+            {"NOTIFY_URL_FILE": "/u", "NOTIFY_EVENTS": "Stalled", "NOTIFY_FORMAT": "slack", "NOTIFY_SENDER": "prod"},
+            NotifySettings("/f", "teams", frozenset({Event.HALTED}), sender="prod"),
+        ),
+        (
+            (),
+            {"NOTIFY_URL_FILE": "/u", "NOTIFY_EVENTS": "Stalled, Halted,", "NOTIFY_ALLOW_HTTP": "true"},
+            NotifySettings("/u", events=frozenset({Event.STALLED, Event.HALTED}), allow_http=True),
+        ),
+    ],
+    ids=["no URL", "all events", "flags first", "by variables"],
+)
+def test_people_are_notified_through_the_webhook_whose_url_is_in_a_file(
+    started: Started,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    variables: dict[str, str],
+    settings: NotifySettings | None,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"KAFKAFEATURES_{name}", value)
+    assert main(["run", *words]) == 0
+    assert started.settings[0].notify == settings
 
 
 @pytest.mark.parametrize(
@@ -250,6 +288,20 @@ def test_the_log_level_comes_from_the_flag_before_the_environment(
             "KAFKAFEATURES_ALLOW_ADDRESS: invalid network '10.20.1.0/16': the address has bits beyond /16; "
             "the network is 10.20.0.0/16",
         ),
+        (("--notify-format", "discord"), {}, "--notify-format: invalid choice: 'discord'"),
+        (
+            (),
+            {"NOTIFY_FORMAT": "xml"},
+            "KAFKAFEATURES_NOTIFY_FORMAT: invalid value 'xml'; expected json, slack or",
+        ),
+        (
+            ("--notify-event", "Staled"),
+            {},
+            "--notify-event: invalid value 'Staled'; expected ApprovalRequired,",
+        ),
+        ((), {"NOTIFY_EVENTS": "Halted, Staled"}, "KAFKAFEATURES_NOTIFY_EVENTS: invalid value 'Staled'; expected"),
+        (("--notify-sender", "a" * 101), {}, "--notify-sender: expected at most 100 printable characters, not 'aaa"),
+        ((), {"NOTIFY_ALLOW_HTTP": "yes"}, "KAFKAFEATURES_NOTIFY_ALLOW_HTTP: invalid value 'yes'; expected true or"),
         (("--deny-address", "fd00::1/8"), {}, "the address has bits beyond /8; the network is fd00::/8"),
     ],
 )

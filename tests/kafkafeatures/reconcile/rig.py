@@ -24,7 +24,9 @@ from kafkafeatures.metrics import Metrics
 from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.controller import Controller
+from kafkafeatures.reconcile.listeners import NOT_NOTIFIED, NotifierPort
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.zookeeper.ensemble import Ensemble
 from tests.kafkafeatures import ensembles
 from tests.kafkafeatures.reconcile.simulated import Cluster
@@ -101,7 +103,14 @@ class Evidence(NamedTuple):
 class Rig:
     """A controller, its simulated surroundings, and the connections that it opened."""
 
-    def __init__(self, api: Orders, kafka: Kafka | None = None, instance: str = "test") -> None:
+    def __init__(
+        self,
+        api: Orders,
+        kafka: Kafka | None = None,
+        instance: str = "test",
+        *,
+        notifier: NotifierPort = NOT_NOTIFIED,
+    ) -> None:
         self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
         self.opened: list[ClusterSettings] = []
         self.ensembles: list[Ensemble] = []
@@ -115,6 +124,7 @@ class Rig:
         context = OperatorContext(
             Environment(lambda: self.now, lambda: self.seconds, sleep=self.kafka.sleep), operator, self.policy,
             open_ensemble=self._open_ensemble, open_evidence=self._open_evidence,
+            notifier=notifier,
         )  # fmt: skip
         self.claims = Claims(lambda: self.seconds)
         self.client = api.client()

@@ -29,7 +29,8 @@ from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import MAX_STAMPS, Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.context import ReconcileContext
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.controller import Controller
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.operators import HAND_OVER
 from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, lost_through_a_broker, reconcile_once

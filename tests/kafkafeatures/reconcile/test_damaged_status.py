@@ -19,7 +19,8 @@ from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.controller import Controller
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkafeatures.worlds import NOW
 from tests.simulated import schema

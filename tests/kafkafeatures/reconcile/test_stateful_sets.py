@@ -25,7 +25,8 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.controller import Controller
+from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.pauses import SLOWEST_WAIT
 from kafkafeatures.reconcile.settle import SETTLE_SECONDS
 from kafkasim.plan import TopicPlan

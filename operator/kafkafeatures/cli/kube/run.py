@@ -10,6 +10,8 @@ import socket
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.cli.kube.notify_flags import add_notify_arguments, notify_settings
+from kafkafeatures.cli.kube.variables import one_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import Network
@@ -85,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             flag, type=_size, metavar="SIZE", help=f"room for recordings {meaning} (32Mi or more, default: {default})"
         )
+    add_notify_arguments(parser)
     parser.add_argument(
         "--log-format",
         choices=LOG_FORMATS,
@@ -126,11 +129,12 @@ def run(arguments: argparse.Namespace) -> int:
         memory_all_clusters=all_clusters,
         max_partition_images=arguments.max_partition_images or _images() or defaults.max_partition_images,
         recorder=_recorder(arguments),
+        notify=notify_settings(arguments),
         operator=_operator(),
     )
     configure(
-        arguments.log_format or _one_of("KAFKAFEATURES_LOG_FORMAT", LOG_FORMATS),
-        arguments.log_level or _one_of("KAFKAFEATURES_LOG_LEVEL", LOG_LEVELS) or "info",
+        arguments.log_format or one_of("KAFKAFEATURES_LOG_FORMAT", LOG_FORMATS),
+        arguments.log_level or one_of("KAFKAFEATURES_LOG_LEVEL", LOG_LEVELS) or "info",
     )
     try:
         asyncio.run(app.run(settings, environment=SYSTEM))
@@ -196,16 +200,6 @@ def _images() -> int:
         return _count(text) if text else 0
     except argparse.ArgumentTypeError as error:
         raise CommandFailed(f"KAFKAFEATURES_MAX_PARTITION_IMAGES: {error}", Exit.USAGE) from None
-
-
-def _one_of(variable: str, allowed: tuple[str, ...]) -> str:
-    """The value of an environment variable; empty if it is not set. Raises CommandFailed unless it is allowed."""
-    value = os.environ.get(variable, "")
-    if value and value not in allowed:
-        *first, last = allowed
-        expected = f"{', '.join(first)} or {last}"
-        raise CommandFailed(f"{variable}: invalid value {value[:60]!r}; expected {expected}", Exit.USAGE)
-    return value
 
 
 def _namespace(text: str) -> str:

@@ -85,6 +85,7 @@ def status_of(
         history=previous.history,
         ready_reason=since_of(ready[1], subject_of(decision), previous, stamp(now)),
         last_handled_reconcile_at=previous.last_handled_reconcile_at,
+        notified=previous.notified,
         unknown=previous.unknown,
     )
     client_conditions, section = clients_reported(clients, observation, previous, now)

@@ -60,6 +60,13 @@ EVERYTHING: Values = {
     "approvalPolicy": {"enabled": True},
     "maxPartitionImages": 5,
     "recorder": {"enabled": True, "storageClass": "fast", "perCluster": "2Gi"},
+    "notifications": {
+        "secret": {"name": "webhook", "key": "slack-url"},
+        "format": "slack",
+        "events": ["ApprovalRequired", "Halted"],
+        "sender": "prod-eu",
+        "allowHttp": True,
+    },
     "extraEnv": [{"name": "TZ", "value": "Europe/Oslo"}],
     "nodeSelector": {"disk": "fast"},
     "tolerations": [{"key": "infra", "operator": "Exists"}],

@@ -122,8 +122,8 @@ def test_a_security_context_adds_to_what_restricted_demands() -> None:
 def test_extra_volumes_and_flags_are_added_to_the_volumes_and_flags_of_the_operator() -> None:
     spec = pod_spec(render(EVERYTHING))
     (container,) = spec["containers"]
-    assert [one["name"] for one in spec["volumes"]] == ["tmp", "recordings", "company-ca"]
-    assert [one["name"] for one in container["volumeMounts"]] == ["tmp", "recordings", "company-ca"]
+    assert [one["name"] for one in spec["volumes"]] == ["tmp", "recordings", "notifications", "company-ca"]
+    assert [one["name"] for one in container["volumeMounts"]] == ["tmp", "recordings", "notifications", "company-ca"]
     assert container["args"] == ["run", "--namespace=kafka"]
 
 

@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from docs.make.alerts import OF_REASON
+from kafkafeatures.cli.kube.notify_flags import FORMATS, MAX_SENDER
+from kafkafeatures.core.report.notifications import NotificationEvent
 from tests.e2e.kubernetes.chart.rendering import (
     CHART,
     CRD,
@@ -99,6 +101,11 @@ def test_the_container_of_the_operator_has_the_environment_and_the_image_of_the_
         "KAFKAFEATURES_RECORDER_FOLDER": "/recordings/logs",
         "KAFKAFEATURES_RECORDER_PER_CLUSTER": "2Gi",
         "KAFKAFEATURES_RECORDER_ALL_CLUSTERS": "8Gi",
+        "KAFKAFEATURES_NOTIFY_URL_FILE": "/notifications/url",
+        "KAFKAFEATURES_NOTIFY_FORMAT": "slack",
+        "KAFKAFEATURES_NOTIFY_EVENTS": "ApprovalRequired,Halted",
+        "KAFKAFEATURES_NOTIFY_SENDER": "prod-eu",
+        "KAFKAFEATURES_NOTIFY_ALLOW_HTTP": "true",
         "KAFKAFEATURES_NAME": NAME,
         "POD_NAME": None,
         "POD_NAMESPACE": None,
@@ -172,6 +179,25 @@ def test_recordings_have_a_volume_that_outlives_the_release_only_where_the_recor
     plain = pod_spec(render())
     assert [one["name"] for one in plain["volumes"]] == ["tmp"]
     assert "fsGroup" not in plain["securityContext"]
+
+
+def test_the_url_of_a_webhook_is_a_file_of_a_secret_without_which_the_pod_starts_all_the_same() -> None:
+    spec = pod_spec(render(EVERYTHING))
+    (volume,) = (volume for volume in spec["volumes"] if volume["name"] == "notifications")
+    items = [{"key": "slack-url", "path": "url"}]
+    assert volume["secret"] == {"secretName": "webhook", "items": items, "optional": True}
+    mount = {"name": "notifications", "mountPath": "/notifications", "readOnly": True}
+    (container,) = spec["containers"]
+    assert mount in container["volumeMounts"]
+    (plain,) = pod_spec(render({"notifications": {"format": "slack"}}))["containers"]
+    assert not any("NOTIFY" in variable["name"] for variable in plain["env"])
+
+
+def test_the_values_offer_the_formats_and_events_of_the_operator() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["notifications"]["properties"]
+    assert schema["format"]["enum"] == [*FORMATS]
+    assert schema["events"]["items"]["enum"] == [*NotificationEvent]
+    assert schema["sender"]["maxLength"] == MAX_SENDER
 
 
 MONITORING = {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
@@ -252,6 +278,9 @@ def test_the_config_map_of_the_dashboard_has_the_dashboard_of_the_chart_unchange
         {"addresses": {"allow": ["kafka.example"]}},
         {"addresses": {"allow": "10.0.0.0/8"}},
         {"extraEnv": [{"name": "KAFKAFEATURES_NAMESPACES", "value": ""}]},
+        {"notifications": {"format": "discord"}},
+        {"notifications": {"events": ["Staled"]}},
+        {"notifications": {"url": "https://hooks.example"}},
         {"extraEnv": [{"name": "POD_IP", "value": "10.0.0.1"}]},
         {"extraEnv": [{"value": "nameless"}]},
         {"resources": {"request": {}}},

@@ -1,0 +1,198 @@
+"""Deliveries of notifications: each in a task of its own with retries, never in the way of a reconciliation.
+
+Called by `reconcile/controller.py` after each reconciliation (`tell`), which it never makes wait. A delivery is noted
+in `status.notified` by the next reconciliation, which is asked for at once. So a notification is sent at least once:
+once more if the operator ends between the delivery and that note, or if the receiver took it and answered too late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.since_status import NotifiedStatus
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.report.notifications import (
+    is_delivered,
+    notifications_of,
+    with_delivery,
+)
+from kafkafeatures.environment import Environment
+from kafkafeatures.kube.api import ResourceKey
+from kafkafeatures.notify.formats import FORMATS, Message
+from kafkafeatures.notify.settings import NotifySettings
+from kafkafeatures.notify.webhook import NotDelivered, Webhook
+
+MAX_PENDING = 256
+"""Most notifications that are being delivered. Others begin at a later reconciliation of their resource."""
+AT_ONCE = 4
+"""Requests at the same time."""
+FIRST_RETRY, LAST_RETRY = 5.0, 300.0
+"""Seconds until the first retry, and between later ones at most."""
+GIVE_UP_AFTER = 3600.0
+"""Seconds after which a notification is dropped."""
+RESULTS = ("delivered", "failed", "dropped", "withdrawn")
+"""What is counted: deliveries, requests that failed, notifications that were given up, and that were no longer true."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Deliveries:
+    """Deliveries of one resource, by key of the notification.
+
+    uid: of the resource. pending: tasks. ended: what was delivered, until the status has it. dropped: what was given
+    up, and is not tried again while it lasts.
+    """
+
+    uid: str
+    pending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    ended: dict[str, Stamp] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+
+    def withdraw(self, keys: set[str]) -> int:
+        """Cancel these deliveries; return their number."""
+        for key in keys:
+            self.pending.pop(key).cancel()
+        return len(keys)
+
+
+class Notifier:
+    """The `NotifierPort` of the controller. `delivered`: called with a resource whose notification was delivered.
+    `count`: called with a result (`RESULTS`), for metrics.
+    """
+
+    def __init__(
+        self,
+        settings: NotifySettings,
+        environment: Environment,
+        *,
+        delivered: Callable[[ResourceKey], None],
+        count: Callable[[str], None] = lambda result: None,
+    ) -> None:
+        self._settings, self._environment = settings, environment
+        self._format, self._webhook = FORMATS[settings.format], Webhook(settings)
+        self._delivered, self._count = delivered, count
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._deliveries: dict[ResourceKey, _Deliveries] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._not_before = 0.0  # the receiver asked for a pause until this monotonic time
+        self._is_failing = False
+
+    def check(self) -> None:
+        """Log an error if the URL cannot be used. That ends nothing: it is read again for each notification."""
+        try:
+            self._webhook.url()
+        except NotDelivered as error:
+            logger.error("notifications cannot be sent: %s", error)
+
+    def tell(self, resource: ResourceKey, uid: str, status: Status) -> tuple[NotifiedStatus, ...]:
+        """Begin to deliver what this status calls for; return the value of its field `notified`. Returns at once."""
+        deliveries = self._of(resource, uid)
+        due = {
+            notification.key: notification
+            for notification in notifications_of(status)
+            if notification.event in self._settings.events
+        }
+        for _ in range(deliveries.withdraw(deliveries.pending.keys() - due.keys())):
+            self._count("withdrawn")
+        deliveries.dropped &= due.keys()
+        notified = status.notified
+        for delivery in notified:
+            if deliveries.ended.get(delivery.key) == delivery.at:
+                del deliveries.ended[delivery.key]  # it is noted
+        for key, at in deliveries.ended.items():
+            notified = with_delivery(notified, key, at, due.keys())
+        now = self._environment.clock()
+        for key, notification in due.items():
+            is_begun = key in deliveries.pending or key in deliveries.dropped
+            if not is_begun and not is_delivered(notification, notified, now) and len(self._tasks) < MAX_PENDING:
+                self._begin(Message(resource, uid, notification, self._settings.sender), deliveries)
+        return notified
+
+    def is_unnoted(self, resource: ResourceKey) -> bool:
+        """Tell whether a delivery is to be noted in the status."""
+        deliveries = self._deliveries.get(resource)
+        return deliveries is not None and bool(deliveries.ended)
+
+    def forgot(self, resource: ResourceKey) -> None:
+        """Discard what is known of a resource that was deleted."""
+        deliveries = self._deliveries.pop(resource, None)
+        if deliveries is not None:
+            deliveries.withdraw({*deliveries.pending})
+
+    async def close(self) -> None:
+        """Cancel all deliveries: the next process begins them anew."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _of(self, resource: ResourceKey, uid: str) -> _Deliveries:
+        deliveries = self._deliveries.get(resource)
+        if deliveries is None or deliveries.uid != uid:
+            self.forgot(resource)
+            deliveries = self._deliveries[resource] = _Deliveries(uid)
+        return deliveries
+
+    def _begin(self, message: Message, deliveries: _Deliveries) -> None:
+        task = asyncio.create_task(self._deliver(message, deliveries), name=f"notification of {message.resource}")
+        deliveries.pending[message.notification.key] = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, message: Message, deliveries: _Deliveries) -> None:
+        """Send a notification until it is delivered, or `GIVE_UP_AFTER` has passed."""
+        key = message.notification.key
+        was_taken = await self._try(message)
+        deliveries.pending.pop(key, None)
+        if not was_taken:
+            deliveries.dropped.add(key)
+            self._count("dropped")
+            return
+        deliveries.ended[key] = stamp(self._environment.clock())
+        self._count("delivered")
+        self._delivered(message.resource)
+
+    async def _try(self, message: Message) -> bool:
+        """Send it until the receiver takes it; False if that takes too long."""
+        body = msgspec.json.encode(self._format(message))
+        monotonic, delay = self._environment.monotonic, FIRST_RETRY
+        end = monotonic() + GIVE_UP_AFTER
+        while True:
+            try:
+                await self._environment.sleep(max(self._not_before - monotonic(), 0.0))
+                async with self._slots:
+                    await self._webhook.post(body)
+            except NotDelivered as error:
+                self._not_before = max(self._not_before, monotonic() + error.wait)
+                self._count("failed")
+                pause = max(self._environment.jittered(delay), error.wait)
+                if monotonic() + pause >= end:
+                    logger.error("a notification was dropped: %s", error, extra=_labels(message))
+                    return False
+                self._note_failure(error)
+                await self._environment.sleep(pause)
+                delay = min(2 * delay, LAST_RETRY)
+            else:
+                self._note_success()
+                return True
+
+    def _note_failure(self, error: NotDelivered) -> None:
+        """Log the first failure, not each one."""
+        if not self._is_failing:
+            logger.warning("notifications fail, and are tried again for an hour: %s", error)
+        self._is_failing = True
+
+    def _note_success(self) -> None:
+        if self._is_failing:
+            logger.info("notifications are delivered again")
+        self._is_failing = False
+
+
+def _labels(message: Message) -> dict[str, object]:
+    return {"namespace": message.resource.namespace, "resource": message.resource.name}

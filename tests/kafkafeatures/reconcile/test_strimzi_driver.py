@@ -15,7 +15,6 @@ from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.strimzi import RIGHTS, templates
-from kafkafeatures.kube.workloads.templates import Template
 from tests.kafkafeatures.kube.test_evictions import right_of
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig
 from tests.kafkafeatures.reconcile.test_strimzi import (
@@ -350,7 +349,10 @@ def test_wait_for_rolled_reads_the_revisions_that_strimzi_wants_once_it_has_reco
     assert template is not None
     assert template.revision not in ("", first.revision)
     strimzi.kafka_is(generation=2)
-    assert templates(strimzi, ("Kafka my-cluster",)) == {"broker": Template("", 3)}
+    pending = "Strimzi has not reconciled Kafka my-cluster as it is now"
+    assert templates(strimzi, ("Kafka my-cluster",)) == {"broker": template._replace(pending=pending)}
+    strimzi.wants(owner="uid-of-another", **strimzi.revisions)
+    assert templates(strimzi, ("Kafka my-cluster",)) == {}
     strimzi.api.server.remove(KAFKA)
     assert templates(strimzi, ("Kafka my-cluster",)) == {"my-cluster": None}
 

@@ -57,6 +57,7 @@ class Driver(Struct, frozen=True):
         carried out.
     asked: who carries out a request that stays on the pod until then, and that can be withdrawn; empty for nobody.
     reason: reason of its waits for this other operator.
+    halt: reason of its halts while a person keeps this other operator from restarting pods; None for none.
     needs_one_at_a_time: reason why `maxParallel` must be 1; empty if it need not.
     reach: the nodes that one request restarts.
     most: largest number of nodes that may be away at once, whatever the document allows; None: no limit of its own.
@@ -72,6 +73,7 @@ class Driver(Struct, frozen=True):
     patience: timedelta = EVICTED_WITHIN
     asked: str = ""
     reason: Reason = Reason.ROLLING_NODES
+    halt: Reason | None = None
     needs_one_at_a_time: str = ""
     reach: RestartScope = RestartScope.ONE_NODE
     most: int | None = None
@@ -213,6 +215,7 @@ STRIMZI = ThroughAnother(
     patience=timedelta(minutes=10),  # it reads requests every 2 minutes, and tries for minutes to carry out one
     asked="Strimzi",
     reason=Reason.WAITING_FOR_STRIMZI,
+    halt=Reason.STRIMZI_PAUSED,
     needs_one_at_a_time="Strimzi restarts pods one after the other",
     most=1,
     conditions=_of_strimzi,

@@ -25,7 +25,7 @@ from kafkafeatures.core.facts.workloads import ManagingOperator, Pod, StatefulSe
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.strimzi import PAUSE
+from kafkafeatures.core.roll.strimzi import PAUSE, paused, unprocessed
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone
 from kafkafeatures.kube.first_byte import withholding
@@ -140,17 +140,17 @@ class StrimziPods:
 
 
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
-    """Templates of the StrimziPodSets of a `Kafka`: without a revision until it was reconciled as it is now."""
+    """Templates of the StrimziPodSets of a `Kafka`, which Strimzi may change until it was reconciled as it is now."""
     (name,) = (name.removeprefix("Kafka ") for name in names)
     kafka = objects.object_of(("kafkas", "kafka.strimzi.io"), "kafka.strimzi.io/v1", name)
     if kafka is None:
         return {name: None}
     raw_sets = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
-    sets = [_set_of(raw, [], "") for raw in raw_sets]
-    is_current = operator_of(kafka).has_processed
+    operator = operator_of(kafka)
+    pending, halt = unprocessed(operator), paused(operator, kafka["metadata"]["namespace"])
     return {
-        each.name: Template(each.update_revision if is_current and each.observed else "", each.replicas)
-        for each in sets
+        each.name: Template(each.update_revision if each.observed else "", each.replicas, pending, halt)
+        for each in (_set_of(raw, [], "") for raw in raw_sets if kafka["metadata"]["uid"] in _owners(raw))
     }
 
 
@@ -162,12 +162,12 @@ def operator_of(kafka: Json) -> ManagingOperator:
     is_paused = str((metadata.get("annotations") or {}).get(PAUSE) or "").lower() == "true"
     is_current = status.get("observedGeneration") == metadata["generation"] and "ReconciliationPaused" not in kinds
     said = {str(each.get("type")): f"{each.get('reason')}: {each.get('message')}" for each in reversed(conditions)}
+    resource = f"Kafka {metadata['name']}"
     return ManagingOperator(
-        resource=f"Kafka {metadata['name']}",
-        has_processed=is_current,
+        resource,
+        unprocessed="" if is_current else resource,
         is_paused=is_paused,
         failure=_line(said.get("NotReady", "")),
-        message=_line(said.get("Warning", "")),
     )
 
 
@@ -228,7 +228,8 @@ def _owners(raw: Json) -> set[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:LONGEST_MESSAGE]
+    """The text in one line, which a sentence goes on after."""
+    return " ".join(text.split())[:LONGEST_MESSAGE].rstrip(". ")
 
 
 open_port = StrimziPods  # the function of this name that `Adapter` of `adapters.py` asks of a driver's module

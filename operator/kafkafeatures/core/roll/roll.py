@@ -295,7 +295,7 @@ def _why_withdrawn(inputs: RestartCheckInput, restart: Restarting) -> str:
     meanwhile may have the only other replicas.
     """
     id_, node = restart.step.node_id, inputs.node(restart.step.node_id)
-    if not restart.is_asked_of_a_person and not restart.step.is_pending_in(inputs.observation):
+    if not restart.is_asked_of_a_person and not restart.sent_step.may_be_pending_in(inputs.observation):
         return ""
     if restart.step.is_not_wanted(inputs.observation) or is_withdrawn(
         restart.step, inputs.desired, inputs.observation, inputs.changes, inputs.permit

@@ -277,7 +277,7 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
     status = spend(status, roll.disks.used)
     for restart in roll.in_flight:
         if restart.may_be_unsent or restart.step.is_not_wanted(facts.observation):
-            repeats = restart.step.is_pending_in(facts.observation) or (
+            repeats = restart.sent_step.may_be_pending_in(facts.observation) or (
                 isinstance(decision, Act) and decision.step == restart.step
             )
             status = remembering(

@@ -14,6 +14,7 @@ from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
 from kafkafeatures.core.roll.coming_back import ReturnPhase
+from kafkafeatures.core.roll.drivers import asking_driver
 from kafkafeatures.core.roll.pods import PodObstacle, look_at
 from kafkafeatures.core.words import format_span
 
@@ -23,6 +24,8 @@ NODES_A_SECOND = 200.0
 """Nodes for each second of that time: a large cluster takes longer to read, and is read less often."""
 REFUSED_POLL = 5.0
 """Seconds until the next reconciliation where a user has to act first."""
+WITHDRAWN_POLL = 15.0
+"""Seconds until the next reconciliation while a withdrawn request may still be carried out, which takes minutes."""
 AGE_DIVISOR = 10.0
 """The next reconciliation follows after the time since a person was asked for a restart, divided by this, but never
 before `POLL` or after `REFUSED_POLL`. It is early at first, as a script restarts the node within seconds.
@@ -66,6 +69,8 @@ def why_not_running(pod: Pod) -> str:
 
 def waiting(inputs: RestartCheckInput) -> Wait:
     """A wait for the nodes in flight, which names the first that is not back."""
+    if (withdrawn := _withdrawn(inputs)) is not None:
+        return withdrawn
     late = [restart for restart in inputs.in_flight if not restart.is_back] or list(inputs.in_flight)
     first, remaining = late[0], len(inputs.in_flight) - 1
     stable = ""
@@ -87,6 +92,20 @@ def waiting(inputs: RestartCheckInput) -> Wait:
         subject=first.step.title,
         remedy=_remedy_of(first),
     )
+
+
+def _withdrawn(inputs: RestartCheckInput) -> Wait | None:
+    """A wait for a request that is withdrawn, if nothing else is in flight: whoever carries it out may have begun just
+    before. None for none.
+    """
+    (first, *others) = inputs.in_flight
+    driver = asking_driver(first.step.by)
+    if others or driver is None or not first.step.is_not_wanted(inputs.observation):
+        return None
+    within = format_span(driver.patience)
+    text = f"the request to restart pod {first.step.pod} ({first.step.title}) is withdrawn"
+    text = f"{text}; {driver.asked} may still carry it out within {within} if it has begun"
+    return Wait(driver.reason, text, delay=WITHDRAWN_POLL, subject=f"pod {first.step.pod}", remedy=f"wait {within}")
 
 
 def asked(inputs: RestartCheckInput, restart: Restarting) -> Wait:

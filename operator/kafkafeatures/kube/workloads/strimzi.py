@@ -88,16 +88,7 @@ class StrimziPods:
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         with withholding(withheld):
-            return await outcome_of(self._annotate(step, "true"), REMEDY)
-
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        with withholding(withheld):
-            return await outcome_of(self._annotate(step, None), REMEDY)
-
-    def _annotate(self, step: RestartNode, value: str | None) -> Awaitable[None]:
-        """Set the annotation of the pod with exactly this uid; None: remove it."""
-        change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
-        return self._api.send("PATCH", f"/api/v1/namespaces/{self._namespace}/pods/{step.pod}", change)
+            return await outcome_of(_annotate(self._api, self._namespace, step, "true"), REMEDY)
 
     async def _read(self) -> WorkloadsReading | Failure:
         at = self._clock()
@@ -137,6 +128,17 @@ class StrimziPods:
                 if len(documents) > MOST_PODS:
                     raise ListTooLarge(f"there are more than {MOST_PODS} objects of this cluster")
         return documents
+
+
+async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+    """Remove the annotation of exactly this pod."""
+    return await outcome_of(_annotate(api, namespace, step, None), REMEDY)
+
+
+def _annotate(api: WorkloadsApi, namespace: str, step: RestartNode, value: str | None) -> Awaitable[None]:
+    """Set the annotation of the pod with exactly this uid; None: remove it."""
+    change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
+    return api.send("PATCH", f"/api/v1/namespaces/{namespace}/pods/{step.pod}", change)
 
 
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:

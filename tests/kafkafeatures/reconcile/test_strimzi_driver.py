@@ -195,6 +195,41 @@ async def test_a_level_waits_until_the_roll_that_strimzi_makes_is_over() -> None
     assert strimzi.requests == []
 
 
+ROLLED: dict[str, tuple[Callable[[Strimzi], object], str]] = {
+    "stopping": (
+        lambda strimzi: strimzi.workloads._stop("broker-0", strimzi.workloads.uid("broker-0")),
+        "pod broker-0 is stopping",
+    ),
+    "outdated, and does not run well": (
+        lambda strimzi: strimzi.workloads.change_pod("broker-0", _is_not_ready),
+        "Strimzi has still to restart pod broker-0, which is not of the current revision",
+    ),
+}
+
+
+@pytest.mark.parametrize("state", ROLLED.values(), ids=ROLLED)
+async def test_a_wait_for_strimzi_repeats_none_of_its_warnings_and_names_no_log_of_a_pod_that_it_restarts(
+    state: tuple[Callable[[Strimzi], object], str],
+) -> None:
+    change, text = state
+    warning = {
+        "type": "Warning",
+        "status": "True",
+        "reason": "KafkaMetadataVersion",
+        "message": "An upgrade is incomplete.",
+    }
+    strimzi = Strimzi()
+    strimzi.kafka_is(warning, READY)
+    strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
+    change(strimzi)
+    await strimzi.work(1)
+    assert strimzi.reason == ("WaitingForStrimzi", f"{text}; wait; if it stays so, see the log of Strimzi")
+
+
+def _is_not_ready(pod: Json) -> None:
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+
+
 async def test_a_roll_that_is_half_done_while_the_kafka_is_paused_is_named_even_if_no_level_waits() -> None:
     strimzi = Strimzi()
     await strimzi.work()
@@ -220,10 +255,10 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "failed": (
         lambda strimzi: strimzi.kafka_is(
-            {"type": "NotReady", "status": "True", "reason": "TimeoutException", "message": "Exceeded\n 300 s"}
+            {"type": "NotReady", "status": "True", "reason": "TimeoutException", "message": "Exceeded\n 300 s."}
         ),
         "WaitingForStrimzi",
-        "the last reconciliation of Kafka my-cluster failed; Kafka my-cluster says: TimeoutException: Exceeded 300 s",
+        "the last reconciliation of Kafka my-cluster failed; Kafka my-cluster says: TimeoutException: Exceeded 300 s; ",
     ),
     "paused": (
         lambda strimzi: strimzi.kafka_is(is_paused=True),

@@ -19,7 +19,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
-from kafkafeatures.core.engine.desired_state import Mode
+from kafkafeatures.core.engine.desired_state import Mode, Rollout
 from kafkafeatures.core.engine.steps import Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import follows
@@ -48,7 +48,7 @@ from kafkafeatures.reconcile.listeners import NOT_RECORDED, ReconciliationListen
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
-from kafkafeatures.reconcile.pods import Pods, are_withdrawn, pods_of, withdraw
+from kafkafeatures.reconcile.pods import Pods, pods_of, release, withdraw
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
 
 FULL_LOOK_EVERY = 600.0
@@ -275,8 +275,7 @@ class Controller:
             self._recorder.saw(key, cluster, store.status)
             return Pause("success", check_every)
         cache.settlement = None
-        rival = partial(self._claims.competing_driver, key)
-        pods = pods_of(self._api, key.namespace, resource.desired.rollout, self._clock, rival)
+        pods = self._pods_of(key, resource.desired.rollout)
         last = await reconcile(self._context_of(key, cache, store, opened, pods), resource)
         self._recorder.saw(key, cluster, last.status)
         idle = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
@@ -294,17 +293,19 @@ class Controller:
         self._log(key, store.generation, summary_of(last))
         return pause_after(last, resource, cache.pace, check_every)
 
+    def _pods_of(self, key: ResourceKey, rollout: Rollout) -> Pods | None:
+        rival = partial(self._claims.competing_driver, key)
+        return pods_of(self._api, key.namespace, rollout, self._clock, rival)
+
     def _context_of(
         self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore, opened: Connected, pods: Pods | None
     ) -> ReconcileContext:
-        environment = self._context.environment
         return ReconcileContext(
-            store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, cache.ages,
-            competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
+            store, opened.cluster, self._clock, self._context.environment.sleep, self._monotonic, cache.ages,
+            competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id), hand_over=HAND_OVER,
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
-            workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, hand_over=HAND_OVER,
-            is_stopping=lambda: self._operators.handed_over, managed=opened.managed,
-            withdraw=partial(withdraw, self._api, key.namespace),
+            workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, managed=opened.managed,
+            is_stopping=lambda: self._operators.handed_over, withdraw=partial(withdraw, self._api, key.namespace),
         )  # fmt: skip
 
     def _before_act(self, _: Evaluation) -> None:
@@ -366,8 +367,7 @@ class Controller:
         await self._connections.close(key)
 
     async def _forget(self, key: ResourceKey) -> None:
-        if await are_withdrawn(self._api, key.namespace, self._of(key).last.status):
-            self._claims.acted(key)
+        await release(self._api, key.namespace, self._of(key).last.status, partial(self._claims.acted, key))
         self._caches.pop(key, None)
         self._claims.forget(key)
         self._operators.forget(key)

@@ -58,13 +58,14 @@ async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outc
     return await adapter_of(driver).withdraw(api, namespace, step)
 
 
-async def are_withdrawn(api: WorkloadsApi, namespace: str, status: Status) -> bool:
-    """Withdraw the requests of a deleted resource that wait for another operator. True if they were all that it had
-    under way, and are gone: no other resource has to wait for any.
+async def release(api: WorkloadsApi, namespace: str, status: Status, on_settled: Callable[[], None]) -> None:
+    """Withdraw the requests of a deleted resource that wait for another operator. If they were all that it had under
+    way, and are gone, `on_settled` is called: no other resource has to wait for any.
     """
     steps = [intent.step for intent in sent_in(status) if isinstance(intent.step, RestartNode)]
     outcomes = [await withdraw(api, namespace, step) for step in steps]
-    return bool(outcomes) and outcomes == [Applied()] * len(status.intents)
+    if outcomes and outcomes == [Applied()] * len(status.intents):
+        on_settled()
 
 
 def pods_of(

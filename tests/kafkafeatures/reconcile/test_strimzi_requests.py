@@ -12,7 +12,7 @@ import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.records import stamp
-from tests.kafkafeatures.reconcile.test_strimzi_driver import RESTART, Strimzi
+from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
 

@@ -7,7 +7,7 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait import Goal, judge, progress
 from kafkafeatures.cli.kube.wait_rolled import templates_of
 from kafkafeatures.cli.shell.exit_codes import Exit
-from tests.kafkafeatures.reconcile.test_strimzi_driver import PAUSE, PODS, Strimzi
+from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, PODS, Strimzi
 
 READY, ROLLED = Goal(), Goal(rolled=True)
 PAUSED = {"type": "ReconciliationPaused", "status": "True"}

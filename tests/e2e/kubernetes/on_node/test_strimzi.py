@@ -132,6 +132,19 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     assert strimzi.operator.level(feature) == 1
 
 
+def test_a_level_waits_until_strimzi_has_processed_a_changed_node_pool(
+    document: Document, strimzi: StrimziCluster
+) -> None:
+    """Its `Kafka` and its pods are as before."""
+    strimzi.change_pool(jvmOptions={"-Xmx": "512m"})
+    document.apply(NAME, {"streams.version": 1})
+    message = document.says("Ready", "WaitingForStrimzi")
+    assert "Strimzi has not reconciled KafkaNodePool dual as it is now" in message
+    strimzi.operator.reconcile()
+    document.reconcile()
+    document.wait(NAME, "Ready", 60)
+
+
 def test_a_restart_is_asked_of_strimzi_and_withdrawn_while_strimzi_is_paused(
     document: Document, strimzi: StrimziCluster, person: Person
 ) -> None:

@@ -43,7 +43,8 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.report.history import with_result, without
-from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from kafkafeatures.core.roll.asked import asked_among
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.evaluate import evaluate
 from kafkafeatures.reconcile.evaluation import Evaluation, Unread
@@ -106,8 +107,8 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
 
 
 def _with_withdrawn(status: Status, step: RestartNode, at: Stamp) -> Status:
-    for intent in sent_in(status):
-        if isinstance(intent, RestartInFlight) and intent.step == step:
+    for intent in asked_among(sent_in(status)):
+        if intent.step == step:
             status = remembering(status, intent, intent.with_request(at, repeats=False))
     return status
 

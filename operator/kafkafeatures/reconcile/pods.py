@@ -17,6 +17,7 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.kinds import sent_in
 from kafkafeatures.core.ports import Withheld, WorkloadPort
+from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.drivers import asking_driver, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
@@ -62,8 +63,7 @@ async def release(api: WorkloadsApi, namespace: str, status: Status, on_settled:
     """Withdraw the requests of a deleted resource that wait for another operator. If they were all that it had under
     way, and are gone, `on_settled` is called: no other resource has to wait for any.
     """
-    steps = [intent.step for intent in sent_in(status) if isinstance(intent.step, RestartNode)]
-    outcomes = [await withdraw(api, namespace, step) for step in steps]
+    outcomes = [await withdraw(api, namespace, intent.step) for intent in asked_among(sent_in(status))]
     if outcomes and outcomes == [Applied()] * len(status.intents):
         on_settled()
 

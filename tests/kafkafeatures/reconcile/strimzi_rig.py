@@ -79,7 +79,7 @@ class Strimzi(Rig):
         self.api.server.store(KAFKA, kafka)
 
     def pool_is(self, generation: int = 1, observed: int = 1) -> None:
-        """Its only node pool."""
+        """The only node pool."""
         metadata: Json = {"namespace": "kafka", "name": "broker", "labels": {"strimzi.io/cluster": "my-cluster"}}
         metadata |= {"uid": "uid-of-pool", "generation": generation}
         self.api.server.store(POOL, {"metadata": metadata, "status": {"observedGeneration": observed}})

@@ -21,7 +21,6 @@ from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.coming_back import AwayNode, ReturnPhase
-from kafkafeatures.core.roll.drivers import asking_driver
 from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
@@ -227,15 +226,6 @@ class RestartInFlight(InFlight, frozen=True):
         )
         return self.remembering(updated)
 
-    def may_be_pending_in(self, observation: Observation) -> bool:
-        """Tell whether its request may wait on the old pod for another operator. Where pods are no longer read, it does
-        until it was withdrawn.
-        """
-        if not self.step.is_unread_in(observation):
-            return self.step.is_pending_in(observation)
-        is_unanswered = self.unwanted_since is None and self.step.is_not_wanted(observation)
-        return is_unanswered and asking_driver(self.step.by) is not None
-
     def with_request(self, at: Stamp, *, repeats: bool) -> RestartInFlight:
         """This restart after a reconciliation that repeats its request or leaves it on the pod (`repeats`), or not."""
         return self.remembering(replace(self, unwanted_since=None if repeats else self.unwanted_since or at))
@@ -243,15 +233,15 @@ class RestartInFlight(InFlight, frozen=True):
     def settle(self, pair: ObservationPair) -> Result | OpenOutcome:
         """Return the outcome by the later reading: the restart is over once its node has been back for `stableFor`.
         Times count from when this process first read them, so that neither a clock that was set nor a time in which no
-        operator ran can end a wait early. For a request that waited on the pod for another operator, the time in which
-        ours did not run counts too: it was gone from the pod all that time.
+        operator ran can end a wait early. For a request that is made on the pod, such as by an annotation, that time
+        counts too: the pod was without it.
         """
         observation = pair.later
         if self.stable_since is not None and pair.known_for(self.stable_since) >= pair.stable_for:
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
-        age_of = pair.known_for if asking_driver(self.step.by) is None else pair.age_of
+        age_of = pair.age_of if self.step.by else pair.known_for
         unwanted = self.unwanted_since is not None and age_of(self.unwanted_since) > pair.patience(self.step.by)
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 

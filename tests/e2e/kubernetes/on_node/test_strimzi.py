@@ -135,7 +135,7 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
 def test_a_level_waits_until_strimzi_has_processed_a_changed_node_pool(
     document: Document, strimzi: StrimziCluster
 ) -> None:
-    """Its `Kafka` and its pods are as before."""
+    """The `Kafka` and the pods are as before."""
     strimzi.change_pool(jvmOptions={"-Xmx": "512m"})
     document.apply(NAME, {"streams.version": 1})
     message = document.says("Ready", "WaitingForStrimzi")

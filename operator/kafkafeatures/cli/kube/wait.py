@@ -133,7 +133,8 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
 
 def _stalled(resource: KubeResource, reason: str, message: str, remedy: str) -> Ending:
     page = runbook_of(reason)
-    parts = (f"{resource} is stalled: {reason}: {message}", remedy * (remedy not in message), page and f"see {page}")
+    text = f"{resource} is stalled: {reason}: {message}"
+    parts = (text, "" if remedy in message else remedy, f"see {page}" if page else "")
     return Ending(Exit.STALLED, "; ".join(filter(None, parts)))
 
 

@@ -67,14 +67,15 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
             return f"the operator has not seen revision {template.revision} of {driver.kind} {name} yet"
         if workload.updated != template.replicas:
             return f"{workload.updated} of {template.replicas} pods of {name} at revision {template.revision}"
-        if template.pending or template.halt:
-            return template.pending or str(template.halt)
     condition = resource.status.condition(Condition.NODES_ROLLED)
     if condition is None:
         return "not reconciled yet"
     if not resource.is_current(condition):
         return f"generation {resource.generation} is not reconciled yet"
-    return "" if condition.status == "True" else f"{condition.reason}: {condition.message}"
+    if condition.status != "True":
+        return f"{condition.reason}: {condition.message}"
+    pending = (template.pending or template.halt for template in templates.values() if template)
+    return next((str(cause) for cause in pending if cause), "")
 
 
 def rolled_text(templates: Templates) -> str:

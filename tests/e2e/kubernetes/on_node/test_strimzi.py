@@ -123,7 +123,7 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     assert strimzi.operator.level(feature) == 0
     document.says("Ready", "WaitingForStrimzi")
     with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
-        wait.until_it_says("Strimzi")
+        wait.until_it_says("1 of 3 pods")
         strimzi.operator.reconcile()
         assert strimzi.operator.level(feature) == 0
         document.reconcile()

@@ -12,6 +12,7 @@ from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
 from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.roll.asked import may_be_pending
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
 from kafkafeatures.core.roll.coming_back import ReturnPhase
 from kafkafeatures.core.roll.drivers import asking_driver
@@ -95,17 +96,22 @@ def waiting(inputs: RestartCheckInput) -> Wait:
 
 
 def _withdrawn(inputs: RestartCheckInput) -> Wait | None:
-    """A wait for a request that is withdrawn, if nothing else is in flight: whoever carries it out may have begun just
-    before. None for none.
+    """A wait after a request that is withdrawn, as the other operator may have begun just before. None if none is, or
+    if other nodes are in flight.
     """
     (first, *others) = inputs.in_flight
     driver = asking_driver(first.step.by)
     if others or driver is None or not first.step.is_not_wanted(inputs.observation):
         return None
-    within = format_span(driver.patience)
-    text = f"the request to restart pod {first.step.pod} ({first.step.title}) is withdrawn"
-    text = f"{text}; {driver.asked} may still carry it out within {within} if it has begun"
-    return Wait(driver.reason, text, delay=WITHDRAWN_POLL, subject=f"pod {first.step.pod}", remedy=f"wait {within}")
+    is_pending, within = may_be_pending(first.sent_step, inputs.observation), format_span(driver.patience)
+    text = f"the request to restart pod {first.step.pod} ({first.step.title}) is {'being ' * is_pending}withdrawn"
+    return Wait(
+        driver.reason,
+        f"{text}; {driver.asked} may still carry it out within {within} if it has begun",
+        delay=POLL if is_pending else WITHDRAWN_POLL,
+        subject=f"pod {first.step.pod}",
+        remedy=f"wait {within}",
+    )
 
 
 def asked(inputs: RestartCheckInput, restart: Restarting) -> Wait:

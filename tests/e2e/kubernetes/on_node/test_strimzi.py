@@ -132,14 +132,16 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     assert strimzi.operator.level(feature) == 1
 
 
-def test_a_level_waits_until_strimzi_has_processed_a_changed_node_pool(
+def test_a_level_waits_while_strimzi_has_not_processed_a_changed_node_pool(
     document: Document, strimzi: StrimziCluster
 ) -> None:
     """The `Kafka` and the pods are as before."""
     strimzi.change_pool(jvmOptions={"-Xmx": "512m"})
-    document.apply(NAME, {"streams.version": 1})
+    document.apply(NAME, {"share.version": 1})
     message = document.says("Ready", "WaitingForStrimzi")
     assert "Strimzi has not reconciled KafkaNodePool dual as it is now" in message
+    assert strimzi.operator.level("share.version") == 0
+    document.apply(NAME)
     strimzi.operator.reconcile()
     document.reconcile()
     document.wait(NAME, "Ready", 60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -235,6 +236,21 @@ def test_other_features_that_can_be_raised_are_below_the_headline() -> None:
     for level, is_shown in ((22, False), (23, True)):  # Kafka refuses its level 1 below 23
         lines = drawn(observation(node(3001, said=answer(elr), written=elr), levels={"metadata.version": level}))
         assert ("1 other feature can be raised: eligible.leader.replicas.version 0 -> 1" in lines) is is_shown
+
+
+@pytest.mark.parametrize("width", [100, 60, 40])
+def test_a_level_that_can_be_raised_is_marked_in_every_layout(width: int) -> None:
+    ranges = {"metadata.version": (7, 27), "kraft.version": (0, 1), "group.version": (0, 1), "share.version": (0, 1)}
+    old = {**ranges, "share.version": (0, 0)}
+    levels = {"metadata.version": 25}
+    nodes = node(3001, said=answer(ranges), written=ranges), node(1, said=answer(old), written=old)
+    lines = drawn(observation(*nodes, levels=levels), width=width)
+    text = "\n".join(lines)
+    assert len(re.findall(r"\s\+(?! can)", text)) == 2
+    assert "+ can be raised; !" in text
+    if width == 100:
+        assert "25 (4.0-IV3) +" in line_with(lines, "metadata.version  ")
+        assert line_with(lines, "group.version  ").split()[:3] == ["group.version", "0", "+"]
 
 
 def test_the_headline_says_if_the_cluster_is_at_the_highest_level() -> None:

@@ -30,8 +30,7 @@ from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
 from kafkafeatures.core.report.blockers import blocker_status
-from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, other_raises
-from kafkafeatures.core.words import counted
+from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, other_raises, raises_of
 
 STYLE = Html("""
 .matrix td:nth-child(2) { padding-right: 1.5rem; }
@@ -40,6 +39,7 @@ STYLE = Html("""
 _CELLS = {"bold red": "bad", "yellow": "wait"}
 """CSS class of a cell by its style on a terminal."""
 _SIGNS = (
+    ("", "+ can be raised"),
     ("good", "reaches the highest level of a live node"),
     ("bad", "! blocks it"),
     ("none", "- not supported"),
@@ -88,7 +88,9 @@ def facts(observation: Observation) -> Html:
 def features(observation: Observation) -> Html:
     """The table of every feature on every node."""
     caption = "Every feature on every node: the range that it supports"
-    rows = feature_rows(observation, highest_levels(observation))
+    highest = highest_levels(observation)
+    raises = raises_of(observation, highest, blockers_of(observation, highest, ANY_CLUSTER))
+    rows = feature_rows(observation, highest, raises)
     return matrix(caption, ("Feature", "Finalized"), observation, rows)
 
 
@@ -102,7 +104,7 @@ def matrix(caption: str, corner: tuple[str, str], observation: Observation, rows
     cells = []
     for number, row in enumerate(rows):
         if not row.is_below:
-            level = [row.level] if corner[1] else []
+            level = [row.marked_level] if corner[1] else []
             cells.append((row.title, *level, *(_cell(group, rows, number) for group in groups)))
     head = (corner[0], *filter(None, corner[1:]), *(group.title for group in groups))
     signs = Html().join(Html("<li>{}</li>").format(filled(*kind)) for kind in _SIGNS) if corner[1] else ""
@@ -128,10 +130,7 @@ def not_read(observation: Observation) -> Html:
 
 def _verdict(observation: Observation, highest: dict[str, int], blockers: tuple[Blocker, ...]) -> Html:
     possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), blockers)
-    details = []
-    if raises := other_raises(observation, highest, blockers):
-        changes = ", ".join(f"{name} {level} -> {most}" for name, (level, most) in raises.items())
-        details.append(f"{counted(len(raises), 'other feature')} can be raised: {changes}")
+    details = [*filter(None, [other_raises(raises_of(observation, highest, blockers))])]
     if isinstance(observation.finalized, Unknown):
         details.append(f"Finalized levels unknown: {observation.finalized.failure}")
     words = f"{possible}{blocked}" or "How far the levels can be raised is unknown"

@@ -1,7 +1,7 @@
-"""Commands of other tools that people may type here, each with the right command.
+"""Commands and flags of other tools that people may type here, each with the right one.
 
-Called by `main.py` for an unknown command, before it suggests one with a similar spelling: a similar word may have the
-opposite meaning.
+Called by `main.py` and `words.py` for an unknown word, before they suggest one with a similar spelling: a similar word
+may have the opposite meaning.
 """
 
 from __future__ import annotations
@@ -23,12 +23,25 @@ _SHOW = (
     f"{_REFERENCE}"
 )
 _PAGE = f"kafkafeatures serve shows live pages in a browser; {_REFERENCE}"
+_PROFILE = (
+    "profiles are tables [profiles.NAME] in ~/.config/kafkafeatures/config.toml, and --profile NAME uses one; see "
+    "docs/how-to/connect.md"
+)
+_UNREGISTER = (
+    "kafkafeatures unregister removes the registration of a broker or a controller that no longer exists; "
+    f"kafkafeatures downgrade --feature NAME=0 turns a feature off; {_REFERENCE}"
+)
 ANSWERS: Mapping[str, str] = {
+    "config": _PROFILE,
+    "delete": _UNREGISTER,
     "diff": _PLAN,
     "dashboard": _PAGE,
     "lower": _DOWNGRADE,
     "get": _SHOW,
     "preview": _PLAN,
+    "profile": _PROFILE,
+    "profiles": _PROFILE,
+    "remove": _UNREGISTER,
     "revert": _BACK,
     "rollback": _BACK,
     "show": _SHOW,
@@ -37,3 +50,18 @@ ANSWERS: Mapping[str, str] = {
     "validate": _PLAN,
 }
 """Remedy by word."""
+_WITHOUT_DOCUMENT = "without a document, use kafkafeatures upgrade --release X, and --dry-run for the plan alone"
+_SERVER = "use --bootstrap-server HOST:PORT"
+_OF_FILES = "log reads files of a metadata log; kafkafeatures describe reads a cluster"
+FLAGS: Mapping[str, str] = {
+    **{f"{command} {flag}": _WITHOUT_DOCUMENT for command in ("plan", "apply")
+       for flag in ("--release", "--release-version", "--feature", "--bootstrap-server", "--bootstrap-controller")},
+    "downgrade --release": "name each feature, such as --feature metadata.version=4.1-IV1",
+    "downgrade --release-version": "name each feature, such as --feature metadata.version=4.1-IV1",
+    "log --bootstrap-server": _OF_FILES,
+    "log --bootstrap-controller": _OF_FILES,
+    "log -f": _OF_FILES,
+    "upgrade --latest": "use --release X; kafkafeatures describe shows the release of each node",
+    **dict.fromkeys(("-b", "--broker", "--brokers", "--broker-list"), _SERVER),
+}  # fmt: skip
+"""Remedy by flag, or by command and flag."""

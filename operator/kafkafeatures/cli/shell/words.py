@@ -61,6 +61,10 @@ def unknown_flag(
             continue
         from difflib import get_close_matches
 
+        from kafkafeatures.cli.shell.other_words import FLAGS
+
+        if answer := FLAGS.get(f"{words[0]} {name}") or FLAGS.get(name):
+            return f"unknown flag {name}: {answer}"
         similar = [flag for flag in sorted(own_flags) if flag.startswith(name)] or get_close_matches(
             name, own_flags, 1, 0.75
         )

@@ -84,7 +84,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (
             ("plan", "--bootstrap-server", "x"),
             64,
-            "kafkafeatures plan: unknown flag --bootstrap-server: without a document, use kafkafeatures upgrade --release",
+            "plan: unknown flag --bootstrap-server: without a document, use kafkafeatures upgrade --release X, and",
         ),
         (("downgrade", "--release", "4.1"), 64, "name each feature, such as --feature metadata.version=4.1-IV1; see"),
         (("describe", "-b", "a:1"), 64, "unknown flag -b: use --bootstrap-server HOST:PORT; see"),

@@ -41,7 +41,14 @@ from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_in_kraft, format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
-from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, is_counted_on, other_raises, raises_of
+from kafkafeatures.core.report.reach import (
+    blockers_of,
+    headline,
+    highest_levels,
+    is_counted_on,
+    other_raises,
+    raises_of,
+)
 from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL, BLOCKS = "?", "-", " !"
@@ -315,7 +322,8 @@ def feature_rows(observation: Observation, highest: dict[str, int], raises: Coll
             levels = observation.finalized.value
             level_in_zookeeper = format_level(name, levels.get(name, 0))
             level = level_in_zookeeper if observation.in_zookeeper_mode else format_in_kraft(name, levels)
-        rows.append(MatrixRow(name, partial(_feature_cell, observation, name, highest_level), level, name in raises, short))
+        cell = partial(_feature_cell, observation, name, highest_level)
+        rows.append(MatrixRow(name, cell, level, name in raises, short))
         if name == METADATA_VERSION:
             rows.append(MatrixRow("up to", _name_cell, is_below=True))
     return rows

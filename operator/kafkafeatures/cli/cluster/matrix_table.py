@@ -19,14 +19,14 @@ from kafkafeatures.cli.shell.output import least_width, natural_width
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.observation import Node
 
-
 CAN_BE_RAISED = " +"
 
 
 class MatrixRow(Struct, frozen=True):
     """A row of the table: a feature, an API, or the release. cell: makes the text for a node. level: the finalized
-    level. is_raisable: it can be raised. short: a shorter title for the turned table. note: a line below that table, which explains the short title.
-    is_below: the row belongs to the one above it, so it has no column of its own in the turned table.
+    level. is_raisable: it can be raised. short: a shorter title for the turned table. note: a line below that table,
+    which explains the short title. is_below: the row belongs to the one above it, so it has no column of its own in the
+    turned table.
     """
 
     title: str

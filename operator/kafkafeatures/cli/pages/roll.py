@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
@@ -96,7 +97,9 @@ def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: date
         return Html()
     parts = [Html("<h2>Roll</h2>")]
     if rollout:
-        waits = f"; {rollout.waiting_for}" if rollout.waiting_for else ""
+        ready = status.condition(Condition.READY)
+        is_said = ready is not None and ready.message.startswith(rollout.waiting_for)
+        waits = "" if is_said else f"; {rollout.waiting_for}"  # the head of the page has the message of Ready
         current = text(f"{rollout.done} of {rollout.total} nodes are current{waits}")
         parts.append(Html("<p>{}</p>").format(current))
     if history is not None:

@@ -238,6 +238,17 @@ def test_other_features_that_can_be_raised_are_below_the_headline() -> None:
         assert ("1 other feature can be raised: eligible.leader.replicas.version 0 -> 1" in lines) is is_shown
 
 
+def test_nodes_with_the_same_range_share_a_line_in_a_narrow_terminal() -> None:
+    lines = drawn(observation(node(3001), node(1, said=answer(OLD), written=OLD)), width=30)
+    at = lines.index("kraft.version  finalized 0")
+    assert lines[at - 2 : at + 2] == [
+        "  controller 3001  0-1",
+        "  broker 1         - !",
+        "kraft.version  finalized 0",
+        "  every node       0-1",
+    ]
+
+
 @pytest.mark.parametrize("width", [100, 60, 40])
 def test_a_level_that_can_be_raised_is_marked_in_every_layout(width: int) -> None:
     ranges = {"metadata.version": (7, 27), "kraft.version": (0, 1), "group.version": (0, 1), "share.version": (0, 1)}

@@ -138,12 +138,16 @@ def _features_as_lines(
     console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]
 ) -> None:
     width = max(len(group.title) for group in groups)
+    every_node = "every node" if len(groups) > 1 else groups[0].title
     for index, row in enumerate(rows):
         level = f"  {corner[1].lower()} {row.marked_level}" if row.level else ""
         title = Text(f"  {row.title}") if row.is_below else Text(row.title, "bold")
         console.print(title.append(level, "none"), overflow="fold")
-        for group in groups:
-            cell, label = group.cells[index], f"  {group.title:<{width}}  "
+        cells = {group.title: group.cells[index] for group in groups}
+        if len({cell.plain for cell in cells.values()}) == 1:
+            cells = {every_node: groups[0].cells[index]}
+        for nodes, cell in cells.items():
+            label = f"  {nodes:<{width}}  "
             hanging(console, cell, indent=len(label), first=Text(label))
 
 

@@ -17,6 +17,7 @@ OUTSIDE = {
     "SECURITY.md": "project/security.md",
     "charts/kafka-features-operator/README.md": "reference/chart.md",
     "Dockerfile": "reference/Dockerfile.txt",
+    "Dockerfile.kerberos": "reference/Dockerfile.kerberos.txt",
     ".github/workflows/release.yml": "reference/release.yml.txt",
 }
 """A file of the repository, and where it is on the site."""

@@ -71,7 +71,7 @@ class Refused:
             metadata = {"name": "orders", "namespace": "default", "generation": 1}
             state.write_text(yaml.safe_dump({**document, "metadata": metadata, "status": status}))
         before = self.written()
-        done = run("apply", "-f", str(file), "--yes", "--timeout", "10s")
+        done = run("apply", "-f", str(file), "--yes", "--timeout", "10s", "-o", "yaml")
         assert self.written() == before
         assert done.returncode not in (0, 1), done.stderr  # 1 is the code of an unexpected error
         assert "Traceback" not in done.stderr

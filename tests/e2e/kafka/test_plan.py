@@ -257,7 +257,7 @@ def test_kraft_version_is_raised_last_in_a_step_of_its_own_and_only_with_a_conse
 ) -> None:
     wanted = {"levels": [{"name": "kraft.version", "level": 1}, {"name": "group.version", "level": 1}]}
     refused = run("apply", "-f", str(document(tmp_path / "l.yaml", cluster, features=wanted)))
-    assert refused.returncode == 4
+    assert refused.returncode == 64
     assert "add 'dynamic-quorum' to consents" in refused.stderr
     path = document(tmp_path / "l.yaml", cluster, features=wanted, consents=["dynamic-quorum"])
     computed = plan(path, code=3)

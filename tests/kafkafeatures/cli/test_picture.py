@@ -26,6 +26,11 @@ OURS = partial(draw, observation=observation(*NODES))
 FORMS = pytest.mark.parametrize("made", [as_svg, as_html])
 
 
+@pytest.fixture(autouse=True)
+def default_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def words(on: Console) -> None:
     on.print(Text(EVIL, "bold red"), Text("plain"))
 

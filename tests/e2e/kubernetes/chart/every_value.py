@@ -44,6 +44,7 @@ RENDERINGS: Mapping[str, Values] = {
         "crds": {"keep": False},
         "drivers": {"statefulSet": ["kafka", "payments"], "strimzi": ["kafka"]},
         "image": {"digest": DIGEST},
+        "podPatchPolicy": {"enabled": False},
         "pipeline": {**PIPELINE, "image": {"digest": DIGEST}, "sparkApplication": {"enabled": True}},
         "rbac": {"discovery": False},
         "recorder": {"enabled": True, "existingClaim": "mine", "fsGroup": 0},

@@ -129,4 +129,4 @@ def test_a_kind_that_the_oldest_kubernetes_does_not_have_is_reported(schemas: Sc
     assert schemas.check(manifests, NEWEST).returncode == 0
     done = schemas.check(manifests, OLDEST)
     missing = re.findall(r"could not find schema for (\w+)", done.stdout)
-    assert sorted(missing) == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+    assert sorted(set(missing)) == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]

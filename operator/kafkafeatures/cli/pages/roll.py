@@ -1,9 +1,9 @@
 """Section about a roll on a report's page: the phases of each node's restart, and the state of partitions, on a time
 axis.
 
-Pure. Called by `cli/pages/resource.py`, and by `docs/make/roll_picture.py` for the picture in README. Each drawing has
-its numbers beside it; the times of nodes name the record of the metadata log that proves them. Unknown facts are shown
-as unknown. Each phase has a pattern or height in addition to its colour.
+Pure. Called by `cli/pages/resource.py`; the picture of a roll in README has its phases and words. Each drawing has its
+numbers beside it; the times of nodes name the record of the metadata log that proves them. Unknown facts are shown as
+unknown. Each phase has a pattern or height in addition to its colour.
 """
 
 from __future__ import annotations

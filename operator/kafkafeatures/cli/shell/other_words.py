@@ -17,6 +17,9 @@ _BACK = (
     "docs/how-to/migrate-to-kraft.md"
 )
 _REFERENCE = "see docs/reference/commands.md"
+_RAISE = f"kafkafeatures upgrade raises a cluster to a release, kafkafeatures apply to a document; {_REFERENCE}"
+_ROLL = f"kafkafeatures restart restarts the nodes of a resource on Kubernetes; {_REFERENCE}"
+_WATCH = f"kafkafeatures describe --watch shows a cluster on a terminal, kafkafeatures serve in a browser; {_REFERENCE}"
 _PLAN = f"kafkafeatures plan -f FILE checks a document and shows what it would change; {_REFERENCE}"
 _SHOW = (
     "kafkafeatures list shows all resources, kafkafeatures status NAME one of them, kafkafeatures describe a cluster; "
@@ -37,17 +40,23 @@ ANSWERS: Mapping[str, str] = {
     "diff": _PLAN,
     "dashboard": _PAGE,
     "lower": _DOWNGRADE,
+    "features": _SHOW,
+    "finalize": _RAISE,
     "get": _SHOW,
     "preview": _PLAN,
     "profile": _PROFILE,
     "profiles": _PROFILE,
+    "raise": _RAISE,
     "remove": _UNREGISTER,
     "revert": _BACK,
     "rollback": _BACK,
+    "rollout": _ROLL,
     "show": _SHOW,
     "ui": _PAGE,
     "undo": _BACK,
+    "update": _RAISE,
     "validate": _PLAN,
+    "watch": _WATCH,
 }
 """Remedy by word."""
 _WITHOUT_DOCUMENT = "without a document, use kafkafeatures upgrade --release X, and --dry-run for the plan alone"
@@ -61,6 +70,7 @@ FLAGS: Mapping[str, str] = {
     "log --bootstrap-server": _OF_FILES,
     "log --bootstrap-controller": _OF_FILES,
     "log -f": _OF_FILES,
+    "upgrade --to": "use --release X",
     "upgrade --latest": "use --release X; kafkafeatures describe shows the release of each node",
     **dict.fromkeys(("-b", "--broker", "--brokers", "--broker-list"), _SERVER),
 }  # fmt: skip

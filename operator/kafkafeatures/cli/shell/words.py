@@ -20,6 +20,8 @@ _VALUE_PATTERNS = {
     "-f": r".+\.(?:ya?ml|json)",
     "-n": r"([a-z0-9-]+)/([a-z0-9.-]+)",
     "--bootstrap-server": r"[^/\s]+:\d+(?:,[^/\s]+:\d+)*",
+    "--release": r"\d+\.\d+",
+    "--feature": r"[a-z.]+\.version=\S+",
 }
 """Patterns of values that people type without the flag, by flag. Groups: the value, if it is not the whole word."""
 

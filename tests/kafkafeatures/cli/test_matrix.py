@@ -272,8 +272,10 @@ def test_the_headline_says_if_the_cluster_is_at_the_highest_level() -> None:
 
 def test_the_active_controller_is_unknown_if_the_right_to_describe_the_quorum_is_missing() -> None:
     lacks = Failure(FailureKind.AUTHORIZATION, "h:1", "DescribeQuorum needs DESCRIBE", "kafka-acls.sh --add")
-    seen = observation(node(3001), node(1), voting=lacks)
+    log = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
+    seen = observation(node(3001), node(1), voting=lacks, gaps=(lacks, log))
     lines = drawn(seen, width=120)
+    assert lines[lines.index("Not read") :] == ["Not read", "  metadata log: CLUSTER_ACTION is missing; grant it"]
     assert lines[0].startswith("Active controller unknown: h:1: DescribeQuorum needs DESCRIBE")
     assert any("no level can be changed while the active controller is unknown" in one for one in lines)
     assert not any("No active controller" in one or "without an active controller" in one for one in lines)

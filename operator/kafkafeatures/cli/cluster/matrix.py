@@ -78,7 +78,8 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
         line(console, Text(others, "bold"))
     _cluster(console, observation)
     _table(console, observation, ("FEATURE", "FINALIZED"), feature_rows(observation, highest, raises))
-    _protocol(console, observation)
+    if protocol := protocol_of(observation):
+        line(console, Text(protocol))
     blocking = {node.key for blocker in all_blockers for node in blocker.nodes} if blockers else set()
     _apart(console, observation, flags, blocking)
     _observers(console, observation)
@@ -196,11 +197,6 @@ def observing(observation: Observation) -> Iterator[tuple[str, str, str]]:
         yield "Observer", text, observer_remedy(without_vote, quorum_mode(observation))
 
 
-def _protocol(console: Console, observation: Observation) -> None:
-    if protocol := protocol_of(observation):
-        line(console, Text(protocol))
-
-
 def protocol_of(observation: Observation) -> str:
     """Text with the inter.broker.protocol.version, which brokers in ZooKeeper mode have instead of metadata.version, if
     it was read.
@@ -294,10 +290,16 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 
 
 def _not_read(console: Console, observation: Observation) -> None:
-    if observation.gaps:
+    if unread := unread_of(observation):
         _title(console, "Not read")
-        for gap in observation.gaps:
-            hanging(console, Text(str(gap), "yellow"), indent=2)
+        for gap in unread:
+            hanging(console, Text(gap, "yellow"), indent=2)
+
+
+def unread_of(observation: Observation) -> list[str]:
+    """What could not be read, with remedies, but for what `quorum_lost` says."""
+    said = "" if quorum_lost(observation) is None else str(observation.no_quorum)
+    return [text for text in map(str, observation.gaps) if text != said]
 
 
 def _title(console: Console, text: str) -> None:

@@ -23,6 +23,7 @@ from kafkafeatures.cli.cluster.matrix import (
     protocol_of,
     quorum_lost,
     source_of,
+    unread_of,
 )
 from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow
 from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, filled, remedy, table, text, whole_page
@@ -124,7 +125,7 @@ def nodes_apart(observation: Observation, flags: str, blocking: set[NodeKey]) ->
 def not_read(observation: Observation) -> Html:
     """The list of what could not be read, with remedies."""
     item = Html("<li>{}</li>")
-    gaps = Html().join(item.format(remedy(str(gap))) for gap in observation.gaps)
+    gaps = Html().join(item.format(remedy(gap)) for gap in unread_of(observation))
     return Html('<h2>Not read</h2>\n<ul class="wait">{}</ul>').format(gaps) if gaps else Html()
 
 

@@ -18,6 +18,7 @@ from docs.make import (
     levels_page,
     migration_page,
     pipeline_tables_page,
+    roll_picture,
     runbooks,
 )
 from docs.make.alerts import alerts
@@ -89,6 +90,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/runbooks/README.md": runbooks.index,
     **{f"docs/runbooks/{title}.md": partial(runbooks.page_of_alert, title) for title in OF_ALERTS},
     **{f"docs/runbooks/{reason}.md": partial(runbooks.page_of, reason) for reason in RUNBOOKS},
+    "docs/roll.svg": roll_picture.picture,
     f"{CHART}/files/crd.yaml": crd,
     f"{CHART}/files/alerts.yaml": alerts,
 }

@@ -90,7 +90,10 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     """The cluster that the flags describe. Raises ValueError for one that cannot be. Without --metadata-version it has
     the level with which the oldest of its releases begins.
     """
-    brokers = arguments.brokers if arguments.nodes is None else max(0, arguments.nodes - arguments.controllers)
+    brokers = arguments.brokers if arguments.nodes is None else arguments.nodes - arguments.controllers
+    if arguments.controllers < 1 or brokers < 1:
+        count = "" if arguments.nodes is None else f" in --nodes {arguments.nodes}"
+        raise ValueError(f"expected at least one controller and one broker{count}; set --controllers and --brokers")
     nodes = {(Role.BROKER, 1 + i): arguments.release for i in range(brokers)}
     nodes |= {(Role.CONTROLLER, FIRST_CONTROLLER + i): arguments.release for i in range(arguments.controllers)}
     nodes |= {(Role.BROKER, node_id): release for node_id, release in arguments.old_broker}

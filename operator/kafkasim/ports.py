@@ -247,10 +247,6 @@ class SimulatedWorkloads:
             return NotSent(reason)
         return Applied() if self._pods.evict(step.pod, step.pod_uid) else Rejected(429, REFUSED)
 
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        """Nothing: an eviction is carried out at once."""
-        return NotSent("an eviction cannot be withdrawn")
-
     def _pass_time(self) -> None:
         self._pods.world.advance(self._pods.world.now_ms + CALL_MS)
 

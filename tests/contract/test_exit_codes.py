@@ -59,6 +59,7 @@ log ghosts nowhere
 pipeline run --config nowhere
 pipeline gate --release 4.1 --config nowhere
 serve --kubeconfig nowhere
+serve -f nowhere
 serve --bootstrap-server h:1 --config nowhere
 serve --bootstrap-server h:1 --controller-config nowhere
 list --kubeconfig nowhere

@@ -52,14 +52,11 @@ FOLLOWING_MODULE = f'''"""Follows the rolls of another operator, which restarts 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.kube.first_byte import withholding
+from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads import stateful_sets
 from kafkafeatures.kube.workloads.annotations import RIGHTS as RIGHTS
 from kafkafeatures.kube.workloads.annotations import Annotations
@@ -71,16 +68,15 @@ class Followed(Annotations):
 
     annotation = "{ANNOTATION}"
 
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        body = {{"metadata": {{"uid": step.pod_uid, "annotations": {{"{ANNOTATION}": None}}}}}}
-        with withholding(withheld):
-            path = f"/api/v1/namespaces/{{self._namespace}}/pods/{{step.pod}}"
-            return await outcome_of(self._api.send("PATCH", path, body), stateful_sets.REMEDY)
-
     async def _read(self) -> WorkloadsReading:
         reading = await super()._read()
         sets = tuple(replace(stateful_set, restarts_outdated=False) for stateful_set in reading.stateful_sets)
         return replace(reading, stateful_sets=sets)
+
+
+async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+    body = {{"metadata": {{"uid": step.pod_uid, "annotations": {{"{ANNOTATION}": None}}}}}}
+    return await outcome_of(api.send("PATCH", f"/api/v1/namespaces/{{namespace}}/pods/{{step.pod}}", body), "")
 
 
 open_port, templates = Followed, stateful_sets.templates

@@ -61,13 +61,15 @@ def test_apply_waits_for_a_quorum(tmp_path: Path) -> None:
     assert "InSync" in output
 
 
-def test_apply_ends_after_its_timeout_with_the_reason_of_its_wait(tmp_path: Path) -> None:
+def test_apply_shows_plan_and_blockers_before_it_waits_and_ends_after_its_timeout(tmp_path: Path) -> None:
     with simulator("--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
         code, output = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
     assert code == 5
-    assert output.splitlines()[-5] == "Blockers"
-    assert "broker 2" in output.splitlines()[-4]
+    plan, blockers, wait = output.index("Plan sha256:"), output.index("\nBlockers\n"), output.index("WaitingForNodes: ")
+    assert plan < blockers < wait
+    assert output[blockers:wait].endswith("\n    upgrade Kafka on broker 2\n")
+    assert output.count("Blockers\n") == 1
     assert "timed out" in output.splitlines()[-1]
 
 

@@ -30,11 +30,19 @@ def test_the_page_of_a_waiting_plan_is_amber_and_has_its_approve_command(tmp_pat
         (approve,) = commands(done.stdout)
         assert re.fullmatch(r"kafkafeatures apply -f levels.yaml --approve sha256:[0-9a-f]{12}", approve)
         steps = Page(done.stdout).rows_under(WAYS)[1:]
+        assert "downgrade may lose metadata" in steps[-1][2]
         assert steps[0][0].startswith("metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)")
         assert {kind for kind, _ in cells(done.stdout, "metadata.version")} == {"good"}
         assert "Plan for default/x, cluster " in done.stdout
         applied = shell(f"{PROGRAM} {approve.removeprefix('kafkafeatures ')} --yes", tmp_path)
         assert applied.returncode == 0, applied.stderr
+
+
+def test_an_irreversible_step_is_marked_on_the_page_of_a_plan(tmp_path: Path) -> None:
+    with simulator("--release", "4.4", "--metadata-version", "25") as process:
+        document(tmp_path, heard(process), {"metadata.version": 33})
+        done = shell(f"{PROGRAM} plan -f levels.yaml -o html", tmp_path)
+    assert '<strong class="wait">irreversible</strong><br>no way back: ' in done.stdout
 
 
 def test_the_page_of_a_blocked_plan_has_a_card_for_each_blocker(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.kafkafeatures.terminal import PROGRAM, environment, hears_ctrl_c
 from tests.kafkafeatures.worlds import NOW
 from tests.kafkasim.commands import shell
 from tests.kafkasim.documents import PROGRAM as IN_SHELL
+from tests.kafkasim.documents import document
 from tests.kafkasim.test_process import heard, say, simulator
 
 
@@ -124,3 +126,21 @@ def test_serve_that_cannot_read_ends_with_one_line_before_it_serves(words: str, 
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_serve_without_kubernetes_is_told_how_to_serve_a_cluster(tmp_path: Path) -> None:
+    done = shell(f"HOME={tmp_path} KUBECONFIG= {IN_SHELL} serve")
+    assert (done.returncode, done.stderr.count("\n")) == (64, 1)
+    assert "no kubeconfig: " in done.stderr
+    assert done.stderr.endswith("; to serve a Kafka cluster, use --bootstrap-server\n")
+
+
+@pytest.mark.parametrize("flags", ["-f levels.yaml", "--profile gone"])
+def test_serve_takes_the_cluster_of_a_document_or_a_profile(tmp_path: Path, flags: str) -> None:
+    document(tmp_path, {"bootstrapServers": "127.0.0.1:1"}, {})
+    (tmp_path / "kafkafeatures").mkdir()
+    profile = '[profiles.gone]\nbootstrap-server = "127.0.0.1:1"\n'
+    (tmp_path / "kafkafeatures" / "config.toml").write_text(profile)
+    done = shell(f"XDG_CONFIG_HOME={tmp_path} {IN_SHELL} serve {flags}", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (5, 1)
+    assert "127.0.0.1:1: connection refused" in done.stderr

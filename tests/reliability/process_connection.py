@@ -73,9 +73,6 @@ class _Workloads:
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         return await self._connection.restart(step, self._pods, withheld)
 
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        return NotSent("an eviction cannot be withdrawn")
-
 
 class _Prepared:
     """`PreparedUpdate` of a process."""

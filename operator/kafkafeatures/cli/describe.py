@@ -146,9 +146,11 @@ def _watch(arguments: argparse.Namespace) -> int:
         *(arguments.files, arguments.zookeeper, arguments.explain_levels, arguments.strimzi),
         arguments.output != "table",
     )
-    if any(other_flags) or not sys.stdout.isatty():
+    if any(other_flags):
         text = "--watch draws a cluster on a terminal; it takes no --from, --zookeeper, --explain-levels, --strimzi, -o"
         raise CommandFailed(text, Exit.USAGE)
+    if not sys.stdout.isatty():
+        raise CommandFailed("--watch draws on a terminal; stdout is not one: leave out --watch", Exit.USAGE)
     from kafkafeatures.cli.cluster.watch import watch
 
     settings = settings_from_flags(arguments)

@@ -111,11 +111,6 @@ class WorkloadPort(Protocol):
         gone, and Rejected with code 429 if it is not allowed now, such as by a PodDisruptionBudget.
         """
 
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        """Take back a request that waits on exactly this pod for another operator (`Pod.restart_pending`). The outcome
-        is Applied also if that pod is gone.
-        """
-
 
 class PreparedDeletion(Protocol):
     """One transaction with its session; nothing of it was sent yet."""

@@ -19,9 +19,11 @@ from typing import assert_never
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.settling import SEND_WITHIN
 from kafkafeatures.core.engine.steps import (
     Applied,
@@ -41,6 +43,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.report.history import with_result, without
+from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.evaluate import evaluate
@@ -88,17 +91,26 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
 
 
 async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evaluation:
-    """Withdraw the requests that wait for another operator and must not be carried out now. Their intents stay: the
-    next reading shows whether they are gone. Returns the evaluation, with the refusal if one was refused.
+    """Withdraw the requests that wait for another operator and must not be carried out now. Their intents stay, as it
+    may have begun. Returns the evaluation, in which they are withdrawn, or with the refusal if one was refused.
     """
     for step in chain.from_iterable(stage.withdrawing for stage in evaluation.stages):
-        if context.workloads is None or context.is_stopping():
+        if context.withdraw is None or context.is_stopping():
             break
-        outcome = await context.workloads.withdraw(step, lambda: None)
+        outcome = await context.withdraw(step)
+        if isinstance(outcome, Applied):
+            evaluation = replace(evaluation, remembered=_with_withdrawn(evaluation.remembered, step, context.stamp()))
         if isinstance(outcome, Rejected):
             refused = _refused(step, step.rejection(outcome.code, outcome.message))
             return with_decision(context, evaluation, refused, evaluation.remembered)
     return evaluation
+
+
+def _with_withdrawn(status: Status, step: RestartNode, at: Stamp) -> Status:
+    for intent in asked_among(sent_in(status)):
+        if intent.step == step:
+            status = remembering(status, intent, intent.with_request(at, repeats=False))
+    return status
 
 
 def _is_soaking(decision: Decision) -> bool:

@@ -6,7 +6,7 @@ ports.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ from msgspec import Struct
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Via
 from kafkafeatures.core.engine.gates import Owner
-from kafkafeatures.core.engine.steps import Step
+from kafkafeatures.core.engine.steps import Outcome, Step
 from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluation import Evaluation
@@ -64,7 +65,8 @@ class ReconcileContext(Struct, frozen=True):
     sent. on_settled: called once no step of this resource can still be under way. clients: latest evidence about
     clients, without waiting; None where the document asks for none. hand_over: seconds for which another process may
     still send a step whose intent it wrote. is_stopping: tells whether this process was asked to end, and so begins
-    nothing new. managed: levels that another operator sets.
+    nothing new. managed: levels that another operator sets. withdraw: takes back a request that waits on a pod for
+    another operator; None where no requests are sent.
     """
 
     store: ResourceStore
@@ -81,6 +83,7 @@ class ReconcileContext(Struct, frozen=True):
     hand_over: float = 0.0
     is_stopping: Callable[[], bool] = lambda: False
     managed: tuple[ManagedLevel, ...] = ()
+    withdraw: Callable[[RestartNode], Awaitable[Outcome]] | None = None
 
     @property
     def ports(self) -> Ports:

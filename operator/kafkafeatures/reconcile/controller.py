@@ -44,7 +44,7 @@ from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
-from kafkafeatures.reconcile.pods import Pods, pods_of
+from kafkafeatures.reconcile.pods import Pods, pods_of, release, withdraw
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
 
 FULL_LOOK_EVERY = 600.0
@@ -285,13 +285,12 @@ class Controller:
     def _context_of(
         self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore, opened: Connected, pods: Pods | None
     ) -> ReconcileContext:
-        environment = self._context.environment
         return ReconcileContext(
-            store, opened.cluster, environment, cache.ages,
-            competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
+            store, opened.cluster, self._context.environment, cache.ages,
+            competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id), hand_over=HAND_OVER,
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
-            workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, hand_over=HAND_OVER,
-            is_stopping=lambda: self._operators.handed_over, managed=opened.managed,
+            workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, managed=opened.managed,
+            is_stopping=lambda: self._operators.handed_over, withdraw=partial(withdraw, self._api, key.namespace),
         )  # fmt: skip
 
     def _before_act(self, _: Evaluation) -> None:
@@ -349,6 +348,7 @@ class Controller:
         return cache
 
     async def _forget(self, key: ResourceKey) -> None:
+        await release(self._api, key.namespace, self._of(key).last.status, partial(self._claims.acted, key))
         self._caches.pop(key, None)
         self._claims.forget(key)
         self._operators.forget(key)

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.steps import Outcome
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.kinds import sent_in
 from kafkafeatures.core.ports import Withheld, WorkloadPort
-from kafkafeatures.core.roll.drivers import driver_of
+from kafkafeatures.core.roll.asked import asked_among
+from kafkafeatures.core.roll.drivers import asking_driver, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.adapters import Rival, adapter_of
@@ -37,10 +40,6 @@ class Pods:
         """Have the port restart this pod."""
         return await self._port.restart(step, withheld)
 
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        """Have the port withdraw its request for this pod."""
-        return await self._port.withdraw(step, withheld)
-
     async def are_as_before(self) -> bool:
         """Tell whether a new reading equals the last one; False also where one of them failed."""
         previous = self._last
@@ -48,6 +47,25 @@ class Pods:
         if isinstance(previous, WorkloadsReading) and isinstance(current, WorkloadsReading):
             return replace(current, at=previous.at) == previous  # the times of the readings differ always
         return False
+
+
+async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+    """Take back a request that waits on a pod for another operator, whatever driver the document names by now. The
+    outcome is Applied also if that pod is gone.
+    """
+    driver = asking_driver(step.by)
+    if driver is None:
+        return NotSent(f"a request by {step.by or 'eviction'} cannot be withdrawn")
+    return await adapter_of(driver).withdraw(api, namespace, step)
+
+
+async def release(api: WorkloadsApi, namespace: str, status: Status, on_settled: Callable[[], None]) -> None:
+    """Withdraw the requests of a deleted resource that wait for another operator. If they were all that it had under
+    way, and are gone, `on_settled` is called: no other resource has to wait for any.
+    """
+    outcomes = [await withdraw(api, namespace, intent.step) for intent in asked_among(sent_in(status))]
+    if outcomes and outcomes == [Applied()] * len(status.intents):
+        on_settled()
 
 
 def pods_of(

@@ -83,6 +83,12 @@ CRDS = (
         ),
     ),
     _crd(
+        GROUP,
+        "KafkaNodePool",
+        _object(replicas=_NUMBER, roles=_list(_TEXT), jvmOptions={"type": "object", **_ANY}),
+        _object(conditions=_CONDITIONS, observedGeneration=_NUMBER, nodeIds=_list(_NUMBER)),
+    ),
+    _crd(
         PODSETS,
         "StrimziPodSet",
         _object(selector={"type": "object", **_ANY}, pods=_list({"type": "object", **_ANY})),
@@ -97,6 +103,7 @@ CRDS = (
 )
 RIGHTS: list[dict[str, Any]] = [
     {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]},
+    {"apiGroups": [GROUP], "resources": ["kafkanodepools"], "verbs": ["list"]},
     {"apiGroups": [PODSETS], "resources": ["strimzipodsets"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
 ]
@@ -104,7 +111,7 @@ RIGHTS: list[dict[str, Any]] = [
 
 
 def install_kinds(plane: ControlPlane) -> None:
-    """The kinds `Kafka` and `StrimziPodSet`."""
+    """The kinds `Kafka`, `KafkaNodePool` and `StrimziPodSet`."""
     plane.apply(*CRDS)
     paths = [f"/apis/{crd['spec']['group']}/v1/{crd['spec']['names']['plural']}" for crd in CRDS]
     wait_until("the API server serves them", lambda: all("items" in plane.read(path) for path in paths), 60, step=0.1)

@@ -55,12 +55,11 @@ def is_served(plane: ControlPlane, path: str) -> bool:
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """A pod of Strimzi that needs no restart. No node runs it."""
     install(control_plane)
-    control_plane.apply(kind_of("kafka.strimzi.io", "Kafka"), kind_of("core.strimzi.io", "StrimziPodSet"))
-    kafkas, sets = (
-        f"/apis/{group}/v1/namespaces/{NS}/{plural}"
-        for group, plural in (("kafka.strimzi.io", "kafkas"), ("core.strimzi.io", "strimzipodsets"))
-    )
-    for path in (kafkas, sets):
+    kinds = (("kafka.strimzi.io", "Kafka"), ("kafka.strimzi.io", "KafkaNodePool"), ("core.strimzi.io", "StrimziPodSet"))
+    control_plane.apply(*(kind_of(group, kind) for group, kind in kinds))
+    paths = [f"/apis/{group}/v1/namespaces/{NS}/{kind.lower()}s" for group, kind in kinds]
+    kafkas, _, sets = paths
+    for path in paths:
         wait_until(f"the API server serves {path}", partial(is_served, control_plane, path), 60, step=0.1)
     status = {"observedGeneration": 1}
     named = {"namespace": NS, "labels": LABELS}

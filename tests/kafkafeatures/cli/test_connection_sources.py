@@ -120,7 +120,7 @@ def test_flags_to_copy_have_the_connection_that_was_used(
 @pytest.mark.parametrize(
     ("profiles", "flags", "message"),
     [
-        ("", "--profile prod", "config.toml: there is no profile 'prod'; write it there, as [profiles.NAME]"),
+        ("", "--profile prod", "config.toml: there is no profile 'prod'; write it there, as [profiles.prod]"),
         (PROFILES, "--profile prod", "there is no profile 'prod'; its profiles are usual, secured, indirect"),
         ('default-profile = "prod"', "", "there is no profile 'prod'"),
         ("default-profile = 1", "", "default-profile: expected the name of a profile in quotes"),

@@ -84,8 +84,16 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (
             ("plan", "--bootstrap-server", "x"),
             64,
-            "kafkafeatures plan: unknown flag --bootstrap-server (describe, check, upgrade take it); see",
+            "plan: unknown flag --bootstrap-server: without a document, use kafkafeatures upgrade --release X, and",
         ),
+        (("downgrade", "--release", "4.1"), 64, "name each feature, such as --feature metadata.version=4.1-IV1; see"),
+        (("describe", "-b", "a:1"), 64, "unknown flag -b: use --bootstrap-server HOST:PORT; see"),
+        (("upgrade", "4.2"), 64, "kafkafeatures upgrade: invalid argument '4.2': use --release 4.2; see"),
+        (("upgrade", "group.version=1"), 64, "use --feature group.version=1; see"),
+        (("completion",), 64, "required: shell (bash, zsh, fish); see kafkafeatures completion --help"),
+        (("log",), 64, "required: action (decode, verify, state, timeline, ghosts), PATH; see"),
+        (("describe", "--watch", "--bootstrap-server", "a:1"), 64, "stdout is not one: leave out --watch"),
+        (("simulate", "--nodes", "3"), 64, "at least one controller and one broker in --nodes 3; set --controllers"),
         (
             ("apply", "--tmeout=3s"),
             64,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -237,6 +238,32 @@ def test_other_features_that_can_be_raised_are_below_the_headline() -> None:
         assert ("1 other feature can be raised: eligible.leader.replicas.version 0 -> 1" in lines) is is_shown
 
 
+def test_nodes_with_the_same_range_share_a_line_in_a_narrow_terminal() -> None:
+    lines = drawn(observation(node(3001), node(1, said=answer(OLD), written=OLD)), width=30)
+    at = lines.index("kraft.version  finalized 0")
+    assert lines[at - 2 : at + 2] == [
+        "  controller 3001  0-1",
+        "  broker 1         - !",
+        "kraft.version  finalized 0",
+        "  every node       0-1",
+    ]
+
+
+@pytest.mark.parametrize("width", [100, 60, 40])
+def test_a_level_that_can_be_raised_is_marked_in_every_layout(width: int) -> None:
+    ranges = {"metadata.version": (7, 27), "kraft.version": (0, 1), "group.version": (0, 1), "share.version": (0, 1)}
+    old = {**ranges, "share.version": (0, 0)}
+    levels = {"metadata.version": 25}
+    nodes = node(3001, said=answer(ranges), written=ranges), node(1, said=answer(old), written=old)
+    lines = drawn(observation(*nodes, levels=levels), width=width)
+    text = "\n".join(lines)
+    assert len(re.findall(r"\s\+(?! can)", text)) == 2
+    assert "+ can be raised; !" in text
+    if width == 100:
+        assert "25 (4.0-IV3) +" in line_with(lines, "metadata.version  ")
+        assert line_with(lines, "group.version  ").split()[:3] == ["group.version", "0", "+"]
+
+
 def test_the_headline_says_if_the_cluster_is_at_the_highest_level() -> None:
     lines = drawn(observation(levels={"metadata.version": 27, "group.version": 1, "kraft.version": 1}))
     assert lines[0] == "metadata.version 4.1-IV1 is the highest level that a live node supports"
@@ -245,8 +272,10 @@ def test_the_headline_says_if_the_cluster_is_at_the_highest_level() -> None:
 
 def test_the_active_controller_is_unknown_if_the_right_to_describe_the_quorum_is_missing() -> None:
     lacks = Failure(FailureKind.AUTHORIZATION, "h:1", "DescribeQuorum needs DESCRIBE", "kafka-acls.sh --add")
-    seen = observation(node(3001), node(1), voting=lacks)
+    log = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
+    seen = observation(node(3001), node(1), voting=lacks, gaps=(lacks, log))
     lines = drawn(seen, width=120)
+    assert lines[lines.index("Not read") :] == ["Not read", "  metadata log: CLUSTER_ACTION is missing; grant it"]
     assert lines[0].startswith("Active controller unknown: h:1: DescribeQuorum needs DESCRIBE")
     assert any("no level can be changed while the active controller is unknown" in one for one in lines)
     assert not any("No active controller" in one or "without an active controller" in one for one in lines)

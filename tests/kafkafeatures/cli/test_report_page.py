@@ -141,6 +141,24 @@ def test_blockers_are_cards_in_words_with_their_remedies_open() -> None:
     assert "<summary>Remedy" not in text
 
 
+@pytest.mark.parametrize(("done", "first"), [(1, "Roll"), (3, "Plan")])
+def test_the_roll_is_above_the_plan_while_it_lasts(done: int, first: str) -> None:
+    status = {**statuses.waiting_for_approval(), "rollout": {"total": 3, "done": done}}
+    headings = re.findall("<h2>(Roll|Plan)</h2>", page(resource(status), [], LATER, NOT_READ))
+    assert (headings[0], len(headings)) == (first, 2)
+
+
+@pytest.mark.parametrize(("waiting_for", "line"), [("broker 2 is", "1 of 3 nodes are current;"), ("", "1 of 3 nodes")])
+def test_the_line_of_a_roll_leaves_out_what_the_head_of_the_page_says(waiting_for: str, line: str) -> None:
+    """The status cuts it; the condition Ready has all of it."""
+    status = {**statuses.stalled(), "rollout": {"total": 3, "done": 1, "waitingFor": waiting_for}}
+    shown = Page(page(resource(status), [], LATER, NOT_READ)).text
+    assert line in shown
+    ready = next(each["message"] for each in status["conditions"] if each["type"] == "Ready")
+    status["rollout"] = {**status["rollout"], "waitingFor": ready[:30]}
+    assert "1 of 3 nodes are current;" not in Page(page(resource(status), [], LATER, NOT_READ)).text
+
+
 def test_the_page_of_a_plan_alone_has_its_verdict_steps_and_command() -> None:
     text = plan_page(resource(statuses.waiting_for_approval()), PlanVerdict.APPROVAL_REQUIRED, LATER)
     assert verdict(text) == ("wait", "Waiting for approval")

@@ -108,8 +108,9 @@ def test_the_pods_of_the_cluster_show_which_release_runs_in_each(namespace: Name
     annotations = {"strimzi.io/revision": "1", "strimzi.io/kafka-version": "4.3.1"}
 
     def store(path: str, name: str, owner: str, **more: Any) -> None:
-        metadata = {"namespace": "kafka", "name": name, "uid": name, "labels": labels, "annotations": annotations}
-        metadata["creationTimestamp"] = "2026-11-30T00:00:00Z"
+        metadata: dict[str, object] = {"namespace": "kafka", "name": name, "uid": name}
+        metadata |= {"labels": labels, "annotations": annotations}
+        metadata |= {"creationTimestamp": "2026-11-30T00:00:00Z", "generation": 1}
         owners = [{"kind": "Kafka", "name": owner, "uid": owner}]
         namespace.api.store(f"{path}/{name}", {"metadata": metadata | {"ownerReferences": owners}, **more})
 

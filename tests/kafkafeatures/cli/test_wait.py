@@ -288,6 +288,27 @@ def test_without_the_right_to_read_stateful_sets_waiting_ends_at_once(monkeypatc
         _until(cast(Kube, readings), "orders", ROLLED, 60)
 
 
+@pytest.mark.parametrize("is_readable", [True, False], ids=["readable", "not readable"])
+def test_a_wait_reads_whether_a_pause_of_strimzi_is_over_as_far_as_this_user_may(
+    monkeypatch: pytest.MonkeyPatch, is_readable: bool
+) -> None:
+    """The Kafka is not paused any more, and the first status still has the pause."""
+    monkeypatch.setattr(polling, "EVERY", 0.0)
+    paused = statuses.stalled()
+    for condition in paused["conditions"]:
+        condition["reason"] = "StrimziPaused" if condition["type"] == "Stalled" else condition["reason"]
+    spec = {"cluster": {"strimzi": {"name": "my-cluster"}}}
+    readings = Readings(resource(paused, spec=spec), resource(statuses.in_sync(), spec=spec))
+
+    def kafka(*_: Any) -> None:
+        if not is_readable:
+            raise DENIED
+
+    monkeypatch.setattr(readings, "object_of", kafka, raising=False)
+    ending = _until(cast(Kube, readings), "orders", READY, 60)
+    assert ending.code is (Exit.DONE if is_readable else Exit.STALLED)
+
+
 class Readings:
     """An API server that answers in this order: resources, and failures that are raised."""
 

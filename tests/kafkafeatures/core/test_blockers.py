@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.engine.blockers import Blocker, grouped, shortened
+from kafkafeatures.core.engine.blockers import Blocker, blocked_by, grouped, shortened
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRunAccepted
@@ -180,3 +180,17 @@ def test_node_ids_are_written_as_ranges(ids: tuple[int, ...], text: str) -> None
 )
 def test_many_node_ids_are_shortened_to_one_line(ids: tuple[int, ...], text: str) -> None:
     assert shortened(ids) == text
+
+
+def test_nodes_that_block_a_change_are_counted_by_their_kind() -> None:
+    ghost, old, older = node(4, state=NodeState.GHOST), node(2), node(3)
+
+    def blocked(kind: BlockerKind, *nodes: Node) -> Blocker:
+        return Blocker(kind, "", "", nodes=nodes)
+
+    outdated = blocked(BlockerKind.NODE_RANGE, old)
+    assert blocked_by([outdated]) == "blocked by 1 outdated node"
+    assert blocked_by([outdated, blocked(BlockerKind.NODE_RANGE, older)]) == "blocked by 2 outdated nodes"
+    gone = blocked(BlockerKind.GHOST_REGISTRATION, ghost)
+    assert blocked_by([outdated, gone]) == "blocked by 2 nodes (1 outdated, 1 ghost)"
+    assert blocked_by([blocked(BlockerKind.QUORUM)]) == "blocked by WaitingForQuorum"

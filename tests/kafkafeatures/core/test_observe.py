@@ -114,6 +114,19 @@ def test_an_unregistered_node_that_only_fetches_the_metadata_log_is_refused() ->
     assert state_of(observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
 
 
+@pytest.mark.parametrize(("kind", "count"), [(FailureKind.AUTHORIZATION, 1), (FailureKind.TIMED_OUT, 3)])
+def test_what_follows_from_a_missing_right_to_ask_for_the_controllers_is_no_gap_of_its_own(
+    kind: FailureKind, count: int
+) -> None:
+    """Brokers name the controllers only to a user who may describe the quorum: nobody has to look for controllers."""
+    lacks = Failure(kind, "h:1", "DescribeQuorum needs DESCRIBE", "grant it")
+    no_address = Failure(FailureKind.NOT_ASKED, "bootstrapControllers", "no address is given", "name one")
+    no_log = Failure(FailureKind.NOT_ASKED, "metadata log", "no controller that answers is known", "check it")
+    seen = observe_probe(probe(asked(1), quorum=lacks, controllers=no_address), no_log)
+    assert len(seen.gaps) == count
+    assert lacks in seen.gaps
+
+
 @pytest.mark.parametrize(("since_ms", "is_node"), [(2_000, False), (1_000, False), (999, True)])
 def test_an_observer_that_fetched_last_before_it_was_unregistered_is_no_node(since_ms: int, is_node: bool) -> None:
     """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered. This one

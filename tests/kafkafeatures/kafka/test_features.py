@@ -21,6 +21,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, 
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ErrorCode, ServerError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.probe.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.probe.quorum import refused
 from kafkafeatures.kafka.requests.features import AddressRoute, outcome, prepared, request_for, route, validate
@@ -285,6 +286,18 @@ async def test_the_route_goes_through_brokers_if_controllers_cannot_be_reached()
 
 
 # --- the verdict ---
+
+
+async def test_a_dry_run_for_which_the_user_lacks_a_right_names_the_user_and_a_complete_command() -> None:
+    lacks = Failure(FailureKind.AUTHORIZATION, "h1:1", *missing("DescribeQuorum", ClusterRight.DESCRIBE))
+    async with whole().pool(settings(servers=(1,))) as pool:
+        verdict = await validate(pool, AddressRoute(None, closed=lacks), [RAISE])
+        change = await update_feature(pool, AddressRoute(None, closed=lacks), RAISE)
+    assert isinstance(verdict, DryRunUnavailable)
+    assert isinstance(change, NotSent)
+    assert verdict.reason == change.reason
+    assert "needs DESCRIBE on the cluster, which User:ANONYMOUS does not have" in verdict.reason
+    assert " --add --allow-principal User:ANONYMOUS --operation Describe --cluster" in verdict.reason
 
 
 async def test_one_dry_run_asks_about_all_changes_together() -> None:

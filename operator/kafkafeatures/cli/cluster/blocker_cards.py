@@ -21,6 +21,9 @@ _KINDS = {
     BlockerKind.DEPENDENCY.value: "Depends on another feature",
     BlockerKind.CONSENT.value: "Consent required",
     BlockerKind.DOWNGRADE.value: "Downgrade: consent required",
+    BlockerKind.WORKLOAD.value: "Pods and StatefulSets",
+    BlockerKind.PARTITION.value: "Partitions",
+    BlockerKind.SETTING.value: "Settings of nodes",
     BlockerKind.ZOOKEEPER_MODE.value: "ZooKeeper mode",
     BlockerKind.ZOOKEEPER.value: "ZooKeeper",
     "DowngradeLoss": "Downgrade may lose metadata",  # of `pipeline gate`

@@ -7,7 +7,7 @@ is red, and marked `!` for those who see no colour. Used by `describe` and by `p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
-from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow, draw_table, grouped_nodes
+from kafkafeatures.cli.cluster.matrix_table import CAN_BE_RAISED, Group, MatrixRow, draw_table, grouped_nodes
 from kafkafeatures.cli.shell.indented import hanging, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
 from kafkafeatures.core.engine.remedies import (
@@ -41,12 +41,23 @@ from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_in_kraft, format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
-from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, is_counted_on, other_raises
+from kafkafeatures.core.report.reach import (
+    blockers_of,
+    headline,
+    highest_levels,
+    is_counted_on,
+    other_raises,
+    raises_of,
+)
 from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL, BLOCKS = "?", "-", " !"
 INFERRED = "Kafka: the release is inferred from the ranges"
-LEGEND = "! blocks a raise to the highest level of a live node; - not supported"
+LEGEND = {
+    CAN_BE_RAISED: "+ can be raised",
+    BLOCKS: "! blocks a raise to the highest level of a live node; - not supported",
+}
+"""Explanations by the end of a cell."""
 _STATE_WIDTH = 12
 """Columns of a node's state, before the text about it."""
 
@@ -62,12 +73,13 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), all_blockers)
     if possible:
         line(console, Text.assemble((possible, "bold"), (blocked, "bold red")))
-    if raises := other_raises(observation, highest, all_blockers):
-        shown = ", ".join(f"{name} {level} -> {most}" for name, (level, most) in raises.items())
-        line(console, Text(f"{counted(len(raises), 'other feature')} can be raised: {shown}", "bold"))
+    raises = raises_of(observation, highest, all_blockers)
+    if others := other_raises(raises):
+        line(console, Text(others, "bold"))
     _cluster(console, observation)
-    _table(console, observation, ("FEATURE", "FINALIZED"), feature_rows(observation, highest))
-    _protocol(console, observation)
+    _table(console, observation, ("FEATURE", "FINALIZED"), feature_rows(observation, highest, raises))
+    if protocol := protocol_of(observation):
+        line(console, Text(protocol))
     blocking = {node.key for blocker in all_blockers for node in blocker.nodes} if blockers else set()
     _apart(console, observation, flags, blocking)
     _observers(console, observation)
@@ -185,11 +197,6 @@ def observing(observation: Observation) -> Iterator[tuple[str, str, str]]:
         yield "Observer", text, observer_remedy(without_vote, quorum_mode(observation))
 
 
-def _protocol(console: Console, observation: Observation) -> None:
-    if protocol := protocol_of(observation):
-        line(console, Text(protocol))
-
-
 def protocol_of(observation: Observation) -> str:
     """Text with the inter.broker.protocol.version, which brokers in ZooKeeper mode have instead of metadata.version, if
     it was read.
@@ -283,10 +290,16 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 
 
 def _not_read(console: Console, observation: Observation) -> None:
-    if observation.gaps:
+    if unread := unread_of(observation):
         _title(console, "Not read")
-        for gap in observation.gaps:
-            hanging(console, Text(str(gap), "yellow"), indent=2)
+        for gap in unread:
+            hanging(console, Text(gap, "yellow"), indent=2)
+
+
+def unread_of(observation: Observation) -> list[str]:
+    """What could not be read, with remedies, but for what `quorum_lost` says."""
+    said = "" if quorum_lost(observation) is None else str(observation.no_quorum)
+    return [text for text in map(str, observation.gaps) if text != said]
 
 
 def _title(console: Console, text: str) -> None:
@@ -297,8 +310,10 @@ def _title(console: Console, text: str) -> None:
 # --- the table ---
 
 
-def feature_rows(observation: Observation, highest: dict[str, int]) -> list[MatrixRow]:
-    """The rows of the table of features. `highest`: by feature the highest level that a live node supports."""
+def feature_rows(observation: Observation, highest: dict[str, int], raises: Collection[str]) -> list[MatrixRow]:
+    """The rows of the table of features. `highest`: by feature the highest level that a live node supports. `raises`:
+    features that can be raised.
+    """
     rows = []
     if any(map(inferred_release, observation.nodes)):
         rows.append(MatrixRow("Kafka (inferred from the ranges)", _release_cell, short="Kafka", note=INFERRED))
@@ -309,7 +324,8 @@ def feature_rows(observation: Observation, highest: dict[str, int]) -> list[Matr
             levels = observation.finalized.value
             level_in_zookeeper = format_level(name, levels.get(name, 0))
             level = level_in_zookeeper if observation.in_zookeeper_mode else format_in_kraft(name, levels)
-        rows.append(MatrixRow(name, partial(_feature_cell, observation, name, highest_level), level, short))
+        cell = partial(_feature_cell, observation, name, highest_level)
+        rows.append(MatrixRow(name, cell, level, name in raises, short))
         if name == METADATA_VERSION:
             rows.append(MatrixRow("up to", _name_cell, is_below=True))
     return rows
@@ -335,8 +351,10 @@ def _table(
         console.print(Text("No live node.", "red"))
         return
     draw_table(console, corner, rows, groups, turn=turn)
-    if any(cell.plain.endswith(BLOCKS) for group in groups for cell in group.cells):
-        line(console, Text(LEGEND, "dim"))
+    signs = [*(row.marked_level for row in rows), *(cell.plain for group in groups for cell in group.cells)]
+    legend = "; ".join(words for mark, words in LEGEND.items() if any(sign.endswith(mark) for sign in signs))
+    if legend:
+        line(console, Text(legend, "dim"))
 
 
 # --- cells ---

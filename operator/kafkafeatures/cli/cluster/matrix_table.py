@@ -19,19 +19,28 @@ from kafkafeatures.cli.shell.output import least_width, natural_width
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.observation import Node
 
+CAN_BE_RAISED = " +"
+
 
 class MatrixRow(Struct, frozen=True):
     """A row of the table: a feature, an API, or the release. cell: makes the text for a node. level: the finalized
-    level. short: a shorter title for the turned table. note: a line below that table, which explains the short title.
-    is_below: the row belongs to the one above it, so it has no column of its own in the turned table.
+    level. is_raisable: it can be raised. short: a shorter title for the turned table. note: a line below that table,
+    which explains the short title. is_below: the row belongs to the one above it, so it has no column of its own in the
+    turned table.
     """
 
     title: str
     cell: Callable[[Node], Text]
     level: str = ""
+    is_raisable: bool = False
     short: str = ""
     note: str = ""
     is_below: bool = False
+
+    @property
+    def marked_level(self) -> str:
+        """The finalized level, with the mark of one that can be raised."""
+        return f"{self.level}{CAN_BE_RAISED}" if self.is_raisable else self.level
 
 
 class Group(Struct, frozen=True):
@@ -97,7 +106,7 @@ def _nodes_as_columns(corner: tuple[str, str], rows: Sequence[MatrixRow], groups
         table.add_column(f"{group.role}\n{_folded(group.ids)}", no_wrap=True)
     for index, row in enumerate(rows):
         title = f"  {row.title}" if row.is_below else row.title
-        table.add_row(title, *([row.level] if corner[1] else []), *(group.cells[index] for group in groups))
+        table.add_row(title, *([row.marked_level] if corner[1] else []), *(group.cells[index] for group in groups))
     return table
 
 
@@ -107,7 +116,7 @@ def _nodes_as_rows(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: S
     for row in rows:
         if not row.is_below:
             table.add_column(row.short or row.title, overflow="fold")
-    levels = [Text(row.level.replace(" (", "\n").removesuffix(")")) for row in rows]
+    levels = [Text(row.marked_level.replace(" (", "\n").replace(")", "")) for row in rows]
     table.add_row(corner[1].lower(), *_joined(rows, levels))
     for group in groups:
         table.add_row(group.title, *_joined(rows, group.cells))
@@ -129,12 +138,16 @@ def _features_as_lines(
     console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]
 ) -> None:
     width = max(len(group.title) for group in groups)
+    every_node = "every node" if len(groups) > 1 else groups[0].title
     for index, row in enumerate(rows):
-        level = f"  {corner[1].lower()} {row.level}" if row.level else ""
+        level = f"  {corner[1].lower()} {row.marked_level}" if row.level else ""
         title = Text(f"  {row.title}") if row.is_below else Text(row.title, "bold")
         console.print(title.append(level, "none"), overflow="fold")
-        for group in groups:
-            cell, label = group.cells[index], f"  {group.title:<{width}}  "
+        cells = {group.title: group.cells[index] for group in groups}
+        if len({cell.plain for cell in cells.values()}) == 1:
+            cells = {every_node: groups[0].cells[index]}
+        for nodes, cell in cells.items():
+            label = f"  {nodes:<{width}}  "
             hanging(console, cell, indent=len(label), first=Text(label))
 
 

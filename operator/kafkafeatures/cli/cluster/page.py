@@ -23,6 +23,7 @@ from kafkafeatures.cli.cluster.matrix import (
     protocol_of,
     quorum_lost,
     source_of,
+    unread_of,
 )
 from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow
 from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, filled, remedy, table, text, whole_page
@@ -30,8 +31,7 @@ from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
 from kafkafeatures.core.report.blockers import blocker_status
-from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, other_raises
-from kafkafeatures.core.words import counted
+from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, other_raises, raises_of
 
 STYLE = Html("""
 .matrix td:nth-child(2) { padding-right: 1.5rem; }
@@ -40,6 +40,7 @@ STYLE = Html("""
 _CELLS = {"bold red": "bad", "yellow": "wait"}
 """CSS class of a cell by its style on a terminal."""
 _SIGNS = (
+    ("", "+ can be raised"),
     ("good", "reaches the highest level of a live node"),
     ("bad", "! blocks it"),
     ("none", "- not supported"),
@@ -88,7 +89,9 @@ def facts(observation: Observation) -> Html:
 def features(observation: Observation) -> Html:
     """The table of every feature on every node."""
     caption = "Every feature on every node: the range that it supports"
-    rows = feature_rows(observation, highest_levels(observation))
+    highest = highest_levels(observation)
+    raises = raises_of(observation, highest, blockers_of(observation, highest, ANY_CLUSTER))
+    rows = feature_rows(observation, highest, raises)
     return matrix(caption, ("Feature", "Finalized"), observation, rows)
 
 
@@ -102,7 +105,7 @@ def matrix(caption: str, corner: tuple[str, str], observation: Observation, rows
     cells = []
     for number, row in enumerate(rows):
         if not row.is_below:
-            level = [row.level] if corner[1] else []
+            level = [row.marked_level] if corner[1] else []
             cells.append((row.title, *level, *(_cell(group, rows, number) for group in groups)))
     head = (corner[0], *filter(None, corner[1:]), *(group.title for group in groups))
     signs = Html().join(Html("<li>{}</li>").format(filled(*kind)) for kind in _SIGNS) if corner[1] else ""
@@ -122,16 +125,13 @@ def nodes_apart(observation: Observation, flags: str, blocking: set[NodeKey]) ->
 def not_read(observation: Observation) -> Html:
     """The list of what could not be read, with remedies."""
     item = Html("<li>{}</li>")
-    gaps = Html().join(item.format(remedy(str(gap))) for gap in observation.gaps)
+    gaps = Html().join(item.format(remedy(gap)) for gap in unread_of(observation))
     return Html('<h2>Not read</h2>\n<ul class="wait">{}</ul>').format(gaps) if gaps else Html()
 
 
 def _verdict(observation: Observation, highest: dict[str, int], blockers: tuple[Blocker, ...]) -> Html:
     possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), blockers)
-    details = []
-    if raises := other_raises(observation, highest, blockers):
-        changes = ", ".join(f"{name} {level} -> {most}" for name, (level, most) in raises.items())
-        details.append(f"{counted(len(raises), 'other feature')} can be raised: {changes}")
+    details = [*filter(None, [other_raises(raises_of(observation, highest, blockers))])]
     if isinstance(observation.finalized, Unknown):
         details.append(f"Finalized levels unknown: {observation.finalized.failure}")
     words = f"{possible}{blocked}" or "How far the levels can be raised is unknown"

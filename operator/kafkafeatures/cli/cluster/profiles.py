@@ -47,7 +47,7 @@ def profile_named(name: str) -> Profile:
     file = profiles_file()
     profiles = _profiles(_content(file), file)
     if name not in profiles:
-        names = f"its profiles are {', '.join(profiles)}" if profiles else "write it there, as [profiles.NAME]"
+        names = f"its profiles are {', '.join(profiles)}" if profiles else f"write it there, as [profiles.{name[:60]}]"
         raise _wrong(file, f"there is no profile {name[:60]!r}; {names}")
     return _profile(name, profiles[name], file)
 

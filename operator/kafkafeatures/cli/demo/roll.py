@@ -31,7 +31,7 @@ from kafkasim.releases import Release, release_named
 from kafkasim.statefulsets import BudgetPlan, SetPlan, addresses
 from kafkasim.world import World
 
-_OLD_IMAGE, _NEW_IMAGE, _BROKEN_IMAGE = "kafka:4.1.2", "kafka:4.4.0", "kafka:broken"
+_OLD_IMAGE, NEW_IMAGE, _BROKEN_IMAGE = "kafka:4.1.2", "kafka:4.4.0", "kafka:broken"
 _CONTROLLERS, _BROKERS = (101, 102, 103), (1, 2, 3)
 _SETS = (
     SetPlan("controller", "controllers", _CONTROLLERS, _OLD_IMAGE),
@@ -63,10 +63,10 @@ spec:
 
 def tell_the_roll() -> None:
     """Play the story. Raises CommandFailed if a reconciliation decides otherwise than the story says."""
-    play(_RollScene, _tell)
+    play(RollScene, _tell)
 
 
-async def _tell(scene: _RollScene) -> None:
+async def _tell(scene: RollScene) -> None:
     title("Roll")
     tell(
         "This is a SIMULATED cluster: three controllers and three brokers of Kafka 4.1, in pods of two StatefulSets. "
@@ -78,19 +78,19 @@ async def _tell(scene: _RollScene) -> None:
         "New images are pushed to Git: for the controllers Kafka 4.4; for the brokers, by mistake, one that ends as "
         "soon as it starts. Controllers go first, one at a time, the leader of the quorum last."
     )
-    scene.set_images(controller=_NEW_IMAGE, broker=_BROKEN_IMAGE)
+    scene.set_images(controller=NEW_IMAGE, broker=_BROKEN_IMAGE)
     await scene.until(lambda status: status.is_stalled(Reason.ROLLOUT_HALTED))
     scene.must_have_restarted(_CONTROLLERS)
     scene.draw()
 
     tell("One broker is down, and no other one is touched. The image of the brokers is reverted in Git.")
     scene.set_images(broker=_OLD_IMAGE)
-    await scene.until(_is_rolled)
+    await scene.until(is_rolled)
     scene.must_have_restarted(_BROKERS[:1])
 
     tell("All nodes are back. Kafka 4.4 for the brokers is pushed to Git, and this image starts.")
-    scene.set_images(broker=_NEW_IMAGE)
-    await scene.until(lambda status: _is_rolled(status) and bool(status.soak_started_at))
+    scene.set_images(broker=NEW_IMAGE)
+    await scene.until(lambda status: is_rolled(status) and bool(status.soak_started_at))
     scene.must_have_restarted(_BROKERS)
 
     tell("All six nodes run Kafka 4.4. The levels are still those of 4.1: the way back is open.")
@@ -108,11 +108,12 @@ async def _tell(scene: _RollScene) -> None:
     )
 
 
-def _is_rolled(status: Status) -> bool:
+def is_rolled(status: Status) -> bool:
+    """Tell whether every node runs the image that is wanted."""
     return status.rollout is not None and status.rollout.done == status.rollout.total and not status.intents
 
 
-class _RollScene(Scene):
+class RollScene(Scene):
     """The simulated cluster in pods, and the facts that the story checks."""
 
     def __init__(self, state: Path) -> None:

@@ -39,7 +39,7 @@ from kafkafeatures.cli.shell.output import FORMATS, NEVER_WRAPPED, console, tell
 from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.blockers import Blocker, blocked_by, grouped
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.resolve import driver_in
@@ -138,6 +138,8 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     permission.show(last.status)
     if code is Exit.APPROVAL and last.status.plan:
         to_approve = how_to_approve(arguments, document, last.status.plan.hash)
+    if isinstance(last.decision, Stalled | Wait | Held):
+        progress.tell_blockers(last.decision.blockers)
     _last_words(last, code, to_approve, skips_confirmation=arguments.yes)
     is_refused = code in (Exit.APPROVAL, Exit.BLOCKED)
     blockers = last.decision.blockers if code is Exit.BLOCKED and not isinstance(last.decision, Failure) else ()
@@ -223,6 +225,9 @@ async def _until_settled(
             code = progress.code_of(last)
             if code is Exit.APPROVAL:
                 permission.check_approval(last.status)
+            if code is None and not progress.has_begun and isinstance(last.decision, Wait) and last.decision.blockers:
+                permission.show(last.status)  # the wait may be long
+                progress.tell_blockers(last.decision.blockers)
             progress.tell(last, code)
             if code is not None:
                 return last, code
@@ -249,6 +254,7 @@ class _Progress:
         self.last_line = ""
         self.has_begun = self.has_sent = False
         self._was_read = False
+        self._blockers: list[str] = []  # that were printed last
         self._live: LiveSteps | None = None
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             from kafkafeatures.cli.document.live_steps import LiveSteps
@@ -292,6 +298,13 @@ class _Progress:
         if line and line != self.last_line:
             (tell if self._live is None else self._live.say)(line)
             self.last_line = line
+
+    def tell_blockers(self, blockers: tuple[Blocker, ...]) -> None:
+        """Print what prevents more, each with its remedy, unless the same was printed before."""
+        texts = [str(blocker) for blocker in blockers]
+        if texts != self._blockers:
+            _tell_blockers(blockers)
+            self._blockers = texts
 
     @property
     def summary(self) -> str:
@@ -358,17 +371,13 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str, *, skips_confirmation: bool) -> None:
-    """Print on stderr, as far as they apply, the blockers, how to approve the plan, and that the time is over.
+    """Print on stderr, as far as they apply, how to approve the plan, and that the time is over.
     `skips_confirmation`: `--yes` was given, which approves no plan.
     """
-    decision: Decision | Failure = last.decision
-    if isinstance(decision, Stalled | Wait | Held):
-        if decision.blockers:
-            _tell_blockers(decision.blockers)
-        if code is Exit.APPROVAL:
-            is_changed = last.status.reason(Condition.APPROVAL_REQUIRED) == Reason.PLAN_CHANGED
-            plan = "the approval is for another plan; this one" if is_changed else "a plan"
-            limit = "--yes does not approve it; " if skips_confirmation else ""
-            tell(f"kafkafeatures: {plan} is waiting for approval; {limit}to approve: {to_approve}")
+    if code is Exit.APPROVAL:
+        is_changed = last.status.reason(Condition.APPROVAL_REQUIRED) == Reason.PLAN_CHANGED
+        plan = "the approval is for another plan; this one" if is_changed else "a plan"
+        limit = "--yes does not approve it; " if skips_confirmation else ""
+        tell(f"kafkafeatures: {plan} is waiting for approval; {limit}to approve: {to_approve}")
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.status import StepStatus, WayBack
-from kafkafeatures.cli.document.steps_text import COLOURS, UNDO, until_of
-from kafkafeatures.cli.shell.html_parts import Html, small, table, text
+from kafkafeatures.cli.document.steps_text import COLOURS, marks_of, until_of
+from kafkafeatures.cli.shell.html_parts import Html, lines, small, table, text
 
 VERDICTS: Mapping[PlanVerdict, str] = {
     PlanVerdict.IN_SYNC: "In sync",
@@ -31,11 +31,17 @@ def steps_table(steps: Iterable[StepStatus]) -> Html:
         (
             text(step.detail or "?") + Html().join(map(small, step.effects)),
             step.state or "?",
-            step.way_back or UNDO.get(step.undo, step.undo and "can be undone"),
+            lines(filter(None, (_marks(step), step.way_back))) or (step.undo and "can be undone"),
         )
         for step in steps
     ]
     return table("Steps, in their order", ("Step", "State", "Undo"), rows)
+
+
+def _marks(step: StepStatus) -> Html:
+    """What people have to know before they approve the step; empty for most steps."""
+    marks = marks_of(step)
+    return Html('<strong class="wait">{}</strong>').format(marks) if marks else Html()
 
 
 def way_back_line(back: WayBack | None) -> Html:

@@ -43,7 +43,7 @@ def draw_steps(console: Console, steps: Sequence[StepStatus]) -> None:
     from kafkafeatures.cli.shell.indented import hanging
 
     for step in steps:
-        text = Text(_title(step)).append(_mark(step), "yellow")
+        text = Text(_title(step)).append(_marked(step), "yellow")
         hanging(console, text, indent=5, first=Text("  "))
         for effect in filter(None, (*step.effects, step.way_back)):
             hanging(console, Text(effect, "dim"), indent=5)
@@ -54,7 +54,7 @@ def draw_steps(console: Console, steps: Sequence[StepStatus]) -> None:
 def step_lines(steps: Sequence[StepStatus]) -> Iterator[str]:
     """The output of `draw_steps` as plain lines."""
     for step in steps:
-        yield f"  {_title(step)}{_mark(step)}"
+        yield f"  {_title(step)}{_marked(step)}"
         yield from (f"     {effect}" for effect in filter(None, (*step.effects, step.way_back)))
     if loss := _loss(steps):
         yield f"  {loss}"
@@ -97,10 +97,14 @@ def _title(step: StepStatus) -> str:
     return f"{step.id or '-'}. {step.detail or '?'}{' (done)' if step.state == StepState.DONE else ''}"
 
 
-def _mark(step: StepStatus) -> str:
+def marks_of(step: StepStatus) -> str:
     """Facts that people have to know before they approve a step; empty if it can be undone safely and needs no
     consent.
     """
     consent = f"uses consent {step.consent}" if step.consent else ""
-    marks = ", ".join(filter(None, (UNDO.get(step.undo), consent)))
+    return ", ".join(filter(None, (UNDO.get(step.undo), consent)))
+
+
+def _marked(step: StepStatus) -> str:
+    marks = marks_of(step)
     return f"  {marks}" if marks else ""

@@ -38,6 +38,7 @@ from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, 
 _KAFKAS = ("kafkas", "kafka.strimzi.io")
 _SECRETS = ("secrets", "")
 _LISTS = {
+    "kafkanodepools": (("kafkanodepools", "kafka.strimzi.io"), "kafka.strimzi.io/v1"),
     "pods": (("pods", ""), "v1"),
     "strimzipodsets": (("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1"),
 }

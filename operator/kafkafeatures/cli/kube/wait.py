@@ -9,8 +9,9 @@ Exit codes, by one reading of the resource:
 
 `rolled` also reads the StatefulSets, or what a driver has in their place (`cli/kube/wait_rolled.py`). It ends with 0
 once the roll is complete, with 4 if no driver restarts nodes, and with 6 or 3 as above. If the status is still about
-older pod templates, 6 and 3 count only after `SEEN_WITHIN` seconds, in which the operator can see the new ones. Every
-wait ends with 5 when the time is over.
+older pod templates, 6 and 3 count only after `SEEN_WITHIN` seconds, in which the operator can see the new ones. A pause
+of another operator, which restarts the pods, is read from its own resource: `rolled` ends with 6 while there is one,
+and a status that still has one that is over ends no wait. Every wait ends with 5 when the time is over.
 
 A goal that is reached counts first, before Stalled or ApprovalRequired. Levels do not count while the cluster cannot be
 read. A plan that was just approved is not reported as waiting for approval.
@@ -26,11 +27,14 @@ import re
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.api import Denied, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.polling import Ending, until
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait_rolled import (
     driver_of,
+    halt_of,
+    is_by_another,
+    is_over,
     rolled_text,
     status_is_about,
     templates_of,
@@ -97,6 +101,8 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
         templates = templates or {}
         if not why_not_rolled(resource, templates):
             return Ending(Exit.DONE, f"{resource} is rolled: {rolled_text(templates)}")
+        if halt := halt_of(templates):
+            return _stalled(resource, str(halt.reason), halt.message, halt.remedy)
         if not status_is_about(resource, templates) and waited < SEEN_WITHIN:
             return None
     elif goal.feature:
@@ -104,7 +110,8 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
             return Ending(Exit.DONE, f"{resource}: {goal.feature} is finalized at {_finalized(resource, goal.feature)}")
     elif ready := resource.true_condition(Condition.READY):
         return Ending(Exit.DONE, f"{resource} is ready: {ready.reason}: {ready.message}")
-    if stalled := resource.true_condition(Condition.STALLED):
+    stalled = resource.true_condition(Condition.STALLED)
+    if stalled and not is_over(stalled, resource, templates or {}):
         # The message of Stalled begins with that of the blocker that it is about, whose remedy is printed.
         blockers = (
             blocker
@@ -114,10 +121,7 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
         remedy = next(
             (blocker.remedy for blocker in blockers if blocker.remedy), f"see kafkafeatures status {resource.flags}"
         )
-        text = f"{resource} is stalled: {stalled.reason}: {stalled.message}"
-        page = runbook_of(stalled.reason or "")
-        parts = (text, "" if remedy in stalled.message else remedy, f"see {page}" if page else "")
-        return Ending(Exit.STALLED, "; ".join(filter(None, parts)))
+        return _stalled(resource, stalled.reason or "", stalled.message, remedy)
     if resource.true_condition(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(
@@ -125,6 +129,13 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
             f"{resource}: a plan is waiting for approval; review it with plan, then approve it: {command}",
         )
     return None
+
+
+def _stalled(resource: KubeResource, reason: str, message: str, remedy: str) -> Ending:
+    page = runbook_of(reason)
+    text = f"{resource} is stalled: {reason}: {message}"
+    parts = (text, "" if remedy in message else remedy, f"see {page}" if page else "")
+    return Ending(Exit.STALLED, "; ".join(filter(None, parts)))
 
 
 def progress(resource: KubeResource, goal: Goal, templates: Templates | None = None) -> str:
@@ -150,7 +161,7 @@ def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
     def read() -> tuple[KubeResource, Templates]:
         resource = kube.resource(name)
         # read after the status, so they are never older than it
-        return resource, templates_of(kube, resource) if goal.rolled else {}
+        return resource, templates_of(kube, resource) if goal.rolled else _paused_templates(kube, resource)
 
     return until(
         kube,
@@ -160,6 +171,19 @@ def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
         seconds=seconds,
         missing=f"{kube.namespace}/{name} is not {goal}",
     )
+
+
+def _paused_templates(kube: Kube, resource: KubeResource) -> Templates:
+    """The templates if the status says that a person has paused another operator, and this user may read them; else
+    none.
+    """
+    stalled = resource.true_condition(Condition.STALLED)
+    if stalled is None or not is_by_another(stalled, resource):
+        return {}
+    try:
+        return templates_of(kube, resource)
+    except Denied:
+        return {}
 
 
 def _reached(resource: KubeResource, goal: Goal) -> bool:

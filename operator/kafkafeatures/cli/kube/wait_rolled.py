@@ -8,8 +8,9 @@ image. So the sets of pods are read after the status, which counts only if it na
 from __future__ import annotations
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.api.status import WorkloadStatus
+from kafkafeatures.api.status import StatusCondition, WorkloadStatus
 from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_in_document
 from kafkafeatures.core.words import counted
 from kafkafeatures.kube.workloads.adapters import adapter_of
@@ -37,6 +38,22 @@ def status_is_about(resource: KubeResource, templates: Templates) -> bool:
     )
 
 
+def halt_of(templates: Templates) -> Blocker | None:
+    """What keeps another operator from restarting the pods until a person acts; None for nothing."""
+    return next((template.halt for template in templates.values() if template and template.halt), None)
+
+
+def is_over(halt: StatusCondition, resource: KubeResource, templates: Templates) -> bool:
+    """True if a halt in the status is over by these templates, which are read after it, such as a pause."""
+    return bool(templates) and is_by_another(halt, resource) and halt_of(templates) is None
+
+
+def is_by_another(halt: StatusCondition, resource: KubeResource) -> bool:
+    """True if a person keeps another operator from restarting pods, as its resources show."""
+    driver = driver_of(resource)
+    return driver is not None and driver.halt is not None and halt.reason == driver.halt
+
+
 def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
     """Text on what is not rolled yet, in one line; empty if everything is."""
     driver = driver_of(resource) or NOBODY
@@ -55,7 +72,10 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
         return "not reconciled yet"
     if not resource.is_current(condition):
         return f"generation {resource.generation} is not reconciled yet"
-    return "" if condition.status == "True" else f"{condition.reason}: {condition.message}"
+    if condition.status != "True":
+        return f"{condition.reason}: {condition.message}"
+    pending = (template.pending or template.halt for template in templates.values() if template)
+    return next((str(cause) for cause in pending if cause), "")
 
 
 def rolled_text(templates: Templates) -> str:

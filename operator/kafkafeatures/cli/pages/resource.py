@@ -67,12 +67,13 @@ def sections(
     `events`: the oldest first; None if they could not be read. `log`: the restarts by the metadata log, or the reason
     why it was not read. `flags`: those that a command needs besides the name, to reach the same API server.
     """
+    rollout, plan = resource.status.rollout, _plan(resource, flags)
+    nodes = migration(resource, events or (), log), roll(resource, events or (), current_time, log)
+    is_rolling = rollout is not None and rollout.done < rollout.total  # then people watch the nodes
     return (
         _head(resource, current_time),
         _blockers(resource),
-        _plan(resource, flags),
-        migration(resource, events or (), log),
-        roll(resource, events or (), current_time, log),
+        *((*nodes, plan) if is_rolling else (plan, *nodes)),
         clients(resource),
         _features(resource),
         _conditions(resource),

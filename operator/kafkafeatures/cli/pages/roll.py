@@ -1,9 +1,9 @@
 """Section about a roll on a report's page: the phases of each node's restart, and the state of partitions, on a time
 axis.
 
-Pure. Called by `cli/pages/resource.py`. Each drawing has its numbers beside it; the times of nodes name the record of
-the metadata log that proves them. Unknown facts are shown as unknown. Each phase has a pattern or height in addition to
-its colour.
+Pure. Called by `cli/pages/resource.py`; the picture of a roll in README has its phases and words. Each drawing has its
+numbers beside it; the times of nodes name the record of the metadata log that proves them. Unknown facts are shown as
+unknown. Each phase has a pattern or height in addition to its colour.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
@@ -68,7 +69,7 @@ STYLE_OF_ROLLS = Html("""
 """)
 
 # (style, text) of each kind of piece, for the legends: of nodes, and of partitions
-_PHASES = (
+PHASES = (
     ("stopping", "stopping: leaders move away"),
     ("down", "stopped, and started again"),
     ("fenced", "runs, and is fenced: recovers its log, loads the metadata"),
@@ -76,7 +77,7 @@ _PHASES = (
     ("watched", "in sync, to stay so"),
     ("unclear", "phases not known"),
 )
-_STATES = (
+STATES = (
     ("fewer", "a replica is not in sync"),
     ("below", "below min.insync.replicas: acks=all is refused"),
     ("leaderless", "without a leader: unavailable"),
@@ -96,7 +97,9 @@ def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: date
         return Html()
     parts = [Html("<h2>Roll</h2>")]
     if rollout:
-        waits = f"; {rollout.waiting_for}" if rollout.waiting_for else ""
+        ready = status.condition(Condition.READY)
+        is_said = ready is not None and ready.message.startswith(rollout.waiting_for)
+        waits = "" if is_said else f"; {rollout.waiting_for}"  # the head of the page has the message of Ready
         current = text(f"{rollout.done} of {rollout.total} nodes are current{waits}")
         parts.append(Html("<p>{}</p>").format(current))
     if history is not None:
@@ -177,7 +180,7 @@ def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, 
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
     caption = f"Timeline of {counted(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{omitted}"
-    phases = [_pieces(row, current_time) for row in latest_rows]
+    phases = [pieces_of(row, current_time) for row in latest_rows]
     lanes: dict[str, list[int]] = {}  # indexes of rows and of their phases, by node
     for index, row in enumerate(latest_rows):
         lanes.setdefault(row.node, []).append(index)
@@ -195,7 +198,7 @@ def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, 
     details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
     return [
         with_axis(table(caption, ("Node", "When", "Took"), pictures, "drawn"), axis),
-        legend((style, words) for style, words in _PHASES if style in used),
+        legend((style, words) for style, words in PHASES if style in used),
         folded("Times of each phase", details),
     ]
 
@@ -209,7 +212,7 @@ def _name(rows: Sequence[NodeAbsence]) -> Html:
     return text(row.node) + small(", ".join(filter(None, (cause, count))))
 
 
-def _pieces(row: NodeAbsence, current_time: datetime) -> list[Piece]:
+def pieces_of(row: NodeAbsence, current_time: datetime) -> list[Piece]:
     """Pieces to draw, in order: each from one known moment to the next one, in the style of the moment that it begins
     with (stop, down, start, unfenced, in sync).
     """
@@ -273,7 +276,7 @@ def _partitions(log: RollHistory, axis: Axis) -> Html:
         (
             text(strip.topic) + f"-{strip.partition}" + small(f"{strip.fewest} of {strip.replicas} in sync"),
             axis.track(
-                (_style(stretch), time_in_log(stretch.begin_ms), time_in_log(stretch.end_ms))
+                (style_of(stretch), time_in_log(stretch.begin_ms), time_in_log(stretch.end_ms))
                 for stretch in strip.stretches
             ),
             _duration(strip.without_leader_ms),
@@ -295,11 +298,11 @@ def _partitions(log: RollHistory, axis: Axis) -> Html:
         remarks.append(
             "Where there was too much to draw, the earlier part of a strip is left out; the times are whole."
         )
-    used = {_style(stretch) for strip in strips for stretch in strip.stretches}
+    used = {style_of(stretch) for strip in strips for stretch in strip.stretches}
     return Html("\n").join(
         (
             with_axis(table(caption, head, rows, "drawn"), axis),
-            legend((style, words) for style, words in _STATES if style in used),
+            legend((style, words) for style, words in STATES if style in used),
             Html("<p>{}</p>").format(" ".join(remarks)) if remarks else Html(),
         )
     )
@@ -312,7 +315,7 @@ def _drawn(strip: Strip) -> Strip:
     return replace(strip, stretches=strip.stretches[-MAX_PIECES:], is_cut=True)
 
 
-def _style(stretch: Stretch) -> str:
+def style_of(stretch: Stretch) -> str:
     """The style of a piece of a strip."""
     if not stretch.has_leader:
         return "leaderless"

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, settings_from_flags
+from kafkafeatures.cli.cluster.connection_sources import names_cluster
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="serve the resources of all namespaces")
     parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="serve only resources with these labels")
     add_kube_flags(parser)
-    add_connection_flags(parser, "cluster: of NAME, or instead of resources on Kubernetes")
+    add_connection_flags(parser, "cluster: of NAME, or instead of resources on Kubernetes", takes_document=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _has_cluster(arguments: argparse.Namespace) -> bool:
-    return any((arguments.bootstrap_server, arguments.bootstrap_controller, arguments.config))
+    return names_cluster(arguments) or bool(arguments.config)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -100,7 +101,12 @@ def _resources(arguments: argparse.Namespace, reader: Reader, ending: ExitStack)
     from kafkafeatures.cli.serve.resources import ResourcePages
 
     cluster = ClusterOfResource(settings_from_flags(arguments), reader) if _has_cluster(arguments) else None
-    kube = ending.enter_context(connected(arguments))
+    try:
+        kube = ending.enter_context(connected(arguments))
+    except CommandFailed as failed:
+        if failed.code is Exit.USAGE and cluster is None:  # there may be no Kubernetes here
+            raise CommandFailed(f"{failed}; to serve a Kafka cluster, use --bootstrap-server", failed.code) from None
+        raise
 
     def read() -> list[KubeResource]:
         if arguments.name is not None:

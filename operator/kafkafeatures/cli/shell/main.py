@@ -40,6 +40,11 @@ class _Parser(argparse.ArgumentParser):
         return f"{self.format_usage()}\n{self.description}\n{grouped_help()}"
 
     def error(self, message: str) -> NoReturn:
+        start, required, names = message.partition("are required: ")
+        if required:  # argparse names an argument, and not what it may be
+            choices = {action.dest: action.choices for action in self._actions if action.choices}
+            shown = (f"{name} ({', '.join(choices[name])})" if name in choices else name for name in names.split(", "))
+            message = f"{start}{required}{', '.join(shown)}"
         raise wrong_usage(message, self.prog, f"{self.prog} {self.command}".strip())
 
 

@@ -1,7 +1,7 @@
-"""Commands of other tools that people may type here, each with the right command.
+"""Commands and flags of other tools that people may type here, each with the right one.
 
-Called by `main.py` for an unknown command, before it suggests one with a similar spelling: a similar word may have the
-opposite meaning.
+Called by `main.py` and `words.py` for an unknown word, before they suggest one with a similar spelling: a similar word
+may have the opposite meaning.
 """
 
 from __future__ import annotations
@@ -17,23 +17,61 @@ _BACK = (
     "docs/how-to/migrate-to-kraft.md"
 )
 _REFERENCE = "see docs/reference/commands.md"
+_RAISE = f"kafkafeatures upgrade raises a cluster to a release, kafkafeatures apply to a document; {_REFERENCE}"
+_ROLL = f"kafkafeatures restart restarts the nodes of a resource on Kubernetes; {_REFERENCE}"
+_WATCH = f"kafkafeatures describe --watch shows a cluster on a terminal, kafkafeatures serve in a browser; {_REFERENCE}"
 _PLAN = f"kafkafeatures plan -f FILE checks a document and shows what it would change; {_REFERENCE}"
 _SHOW = (
     "kafkafeatures list shows all resources, kafkafeatures status NAME one of them, kafkafeatures describe a cluster; "
     f"{_REFERENCE}"
 )
 _PAGE = f"kafkafeatures serve shows live pages in a browser; {_REFERENCE}"
+_PROFILE = (
+    "profiles are tables [profiles.NAME] in ~/.config/kafkafeatures/config.toml, and --profile NAME uses one; see "
+    "docs/how-to/connect.md"
+)
+_UNREGISTER = (
+    "kafkafeatures unregister removes the registration of a broker or a controller that no longer exists; "
+    f"kafkafeatures downgrade --feature NAME=0 turns a feature off; {_REFERENCE}"
+)
 ANSWERS: Mapping[str, str] = {
+    "config": _PROFILE,
+    "delete": _UNREGISTER,
     "diff": _PLAN,
     "dashboard": _PAGE,
     "lower": _DOWNGRADE,
+    "features": _SHOW,
+    "finalize": _RAISE,
     "get": _SHOW,
     "preview": _PLAN,
+    "profile": _PROFILE,
+    "profiles": _PROFILE,
+    "raise": _RAISE,
+    "remove": _UNREGISTER,
     "revert": _BACK,
     "rollback": _BACK,
+    "rollout": _ROLL,
     "show": _SHOW,
     "ui": _PAGE,
     "undo": _BACK,
+    "update": _RAISE,
     "validate": _PLAN,
+    "watch": _WATCH,
 }
 """Remedy by word."""
+_WITHOUT_DOCUMENT = "without a document, use kafkafeatures upgrade --release X, and --dry-run for the plan alone"
+_SERVER = "use --bootstrap-server HOST:PORT"
+_OF_FILES = "log reads files of a metadata log; kafkafeatures describe reads a cluster"
+FLAGS: Mapping[str, str] = {
+    **{f"{command} {flag}": _WITHOUT_DOCUMENT for command in ("plan", "apply")
+       for flag in ("--release", "--release-version", "--feature", "--bootstrap-server", "--bootstrap-controller")},
+    "downgrade --release": "name each feature, such as --feature metadata.version=4.1-IV1",
+    "downgrade --release-version": "name each feature, such as --feature metadata.version=4.1-IV1",
+    "log --bootstrap-server": _OF_FILES,
+    "log --bootstrap-controller": _OF_FILES,
+    "log -f": _OF_FILES,
+    "upgrade --to": "use --release X",
+    "upgrade --latest": "use --release X; kafkafeatures describe shows the release of each node",
+    **dict.fromkeys(("-b", "--broker", "--brokers", "--broker-list"), _SERVER),
+}  # fmt: skip
+"""Remedy by flag, or by command and flag."""

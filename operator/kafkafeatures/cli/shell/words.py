@@ -20,6 +20,8 @@ _VALUE_PATTERNS = {
     "-f": r".+\.(?:ya?ml|json)",
     "-n": r"([a-z0-9-]+)/([a-z0-9.-]+)",
     "--bootstrap-server": r"[^/\s]+:\d+(?:,[^/\s]+:\d+)*",
+    "--release": r"\d+\.\d+",
+    "--feature": r"[a-z.]+\.version=\S+",
 }
 """Patterns of values that people type without the flag, by flag. Groups: the value, if it is not the whole word."""
 
@@ -61,6 +63,10 @@ def unknown_flag(
             continue
         from difflib import get_close_matches
 
+        from kafkafeatures.cli.shell.other_words import FLAGS
+
+        if answer := FLAGS.get(f"{words[0]} {name}") or FLAGS.get(name):
+            return f"unknown flag {name}: {answer}"
         similar = [flag for flag in sorted(own_flags) if flag.startswith(name)] or get_close_matches(
             name, own_flags, 1, 0.75
         )

@@ -145,7 +145,9 @@ _KINDS_OF_NODES = {
 
 
 def blocked_by(blockers: Iterable[Blocker]) -> str:
-    """Blockers in short: "blocked by 2 nodes (1 outdated, 1 ghost)"; those that are about no node by their reasons."""
+    """Blockers in short: "blocked by 2 nodes (1 outdated, 1 ghost)", "blocked by 1 outdated node"; those that are about
+    no node by their reasons.
+    """
     kinds_of_nodes: dict[NodeKey, str] = {}
     causes: dict[str, None] = {}
     for blocker in blockers:
@@ -155,7 +157,10 @@ def blocked_by(blockers: Iterable[Blocker]) -> str:
             causes[(blocker.reason or blocker.kind.reason).value] = None
     counts = Counter(kinds_of_nodes.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    nodes = [f"{counted(len(kinds_of_nodes), 'node')} ({kinds})"] if counts else []
+    if len(counts) == 1:
+        nodes = [counted(len(kinds_of_nodes), f"{next(iter(counts))} node")]
+    else:
+        nodes = [f"{counted(len(kinds_of_nodes), 'node')} ({kinds})"] if counts else []
     return f"blocked by {', '.join([*nodes, *causes])}"
 
 

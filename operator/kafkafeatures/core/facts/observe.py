@@ -86,6 +86,8 @@ def observe(
         if not (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER):
             gaps.append(log)
         gaps += _gaps_of_asking(probe)
+        if _may_not_know_controllers(probe):
+            gaps = [gap for gap in gaps if gap.kind is not FailureKind.NOT_ASKED]  # they follow from the missing right
     gaps += _contradictions(nodes)
     return Observation(
         at=probe.at,
@@ -339,6 +341,12 @@ def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
     if isinstance(probe.brokers, BrokerList) and not probe.brokers.lists_fenced:
         gaps.append(FENCED_UNSEEN)
     return gaps
+
+
+def _may_not_know_controllers(probe: ClusterProbe) -> bool:
+    """Tell whether no controller is known because this user may not ask the brokers for them."""
+    is_refused = isinstance(probe.quorum, Failure) and probe.quorum.kind is FailureKind.AUTHORIZATION
+    return is_refused and not any(node.role is Role.CONTROLLER for node in probe.nodes)
 
 
 def _unidentified(node: ProbedNode) -> Failure:

@@ -154,17 +154,16 @@ class ManagingOperator(Struct, frozen=True):
     """State of the resource from which another operator makes pods.
 
     resource: its kind and name, for messages.
-    has_processed: the last reconciliation that ended was of its present generation.
+    unprocessed: kind and name of it, or of a resource that belongs to it, of whose present generation no reconciliation
+        has ended yet; empty for none.
     is_paused: a person has paused its reconciliation.
     failure: reason and message of its last reconciliation, if that failed.
-    message: what the other operator said last, for messages.
     """
 
     resource: str
-    has_processed: bool
+    unprocessed: str = ""
     is_paused: bool = False
     failure: str = ""
-    message: str = ""
 
 
 class WorkloadsReading(Struct, frozen=True):

@@ -90,14 +90,14 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
     return f"{_current(level)}; can be raised to {_named(highest)}", ""
 
 
-def other_raises(
+def raises_of(
     observation: Observation, highest: Mapping[str, int], blockers: tuple[Blocker, ...]
 ) -> dict[str, tuple[int, int]]:
-    """Features beside metadata.version that can be raised now: name to (finalized level, highest level).
+    """Features that can be raised now: name to (finalized level, highest level).
 
     highest, blockers: of `highest_levels` and `blockers_of`. A feature is left out if a node prevents its highest level
     or has an unknown range, if it needs a higher metadata.version, and if no level can be changed. So is kraft.version,
-    whose level 1 makes the quorum dynamic for ever: no release raises it.
+    whose level 1 makes the quorum dynamic for ever: no release raises it; and a metadata.version that is not used.
     """
     level = observation.level_of(METADATA_VERSION)
     if level is None or observation.in_zookeeper_mode or _reason_against_changes(observation):
@@ -107,11 +107,17 @@ def other_raises(
     return {
         name: (finalized.get(name, 0), most)
         for name, most in sorted(highest.items())
-        if name not in (METADATA_VERSION, KRAFT_VERSION)
+        if name not in (KRAFT_VERSION, "" if level else METADATA_VERSION)
         and most > finalized.get(name, 0)
         and not blocked & {"", name}
         and level >= dependencies(name, most).get(METADATA_VERSION, 0)
     }
+
+
+def other_raises(raises: Mapping[str, tuple[int, int]]) -> str:
+    """Raises beside metadata.version, which has the headline, in a line; empty if there are none."""
+    changes = [f"{name} {level} -> {most}" for name, (level, most) in raises.items() if name != METADATA_VERSION]
+    return f"{counted(len(changes), 'other feature')} can be raised: {', '.join(changes)}" if changes else ""
 
 
 def _reason_against_changes(observation: Observation) -> str:

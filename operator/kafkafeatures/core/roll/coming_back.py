@@ -100,6 +100,13 @@ class AwayNode(Struct, frozen=True):
         pod, _ = self._pod_in(observation)
         return pod is not None and pod.uid == self.pod_uid and pod.restart_pending and not pod.terminating
 
+    def is_unread_in(self, observation: Observation) -> bool:
+        """Tell whether the document no longer names a driver that reads pods, so that this reading does not show its
+        pod.
+        """
+        workloads = observation.workloads
+        return bool(self.pod) and isinstance(workloads, Unknown) and workloads.failure.kind is FailureKind.NOT_ASKED
+
     def _pod_in(self, observation: Observation) -> tuple[Pod | None, str]:
         """Present pod of the node, and the update revision of its StatefulSet; None and empty if they are not known."""
         if self.pod and isinstance(observation.workloads, Known):
@@ -121,11 +128,7 @@ class AwayNode(Struct, frozen=True):
         again, another node must go first, the document no longer names a driver, or a person has withdrawn the request.
         The next restart is then decided anew.
         """
-        if (
-            self.pod
-            and isinstance(observation.workloads, Unknown)
-            and observation.workloads.failure.kind is FailureKind.NOT_ASKED
-        ):
+        if self.is_unread_in(observation):
             node = observation.node(self.node_id)
             return node is not None and node.state is NodeState.LIVE and self._is_the_old_process(node)
         pod, update_revision = self._pod_in(observation)
@@ -212,18 +215,14 @@ class AwayNode(Struct, frozen=True):
 
     def is_a_new_process(self, observation: Observation) -> bool:
         """Tell whether a new process of the node certainly runs, whatever its partitions are by now."""
-        is_read = (
-            isinstance(observation.workloads, Known)
-            or observation.workloads.failure.kind is FailureKind.NOT_ASKED
-            or not self.pod
-        )
+        is_read = isinstance(observation.workloads, Known) or self.is_unread_in(observation) or not self.pod
         # No partitions are given here, so a broker that is a new process and not fenced is UNKNOWN.
         return is_read and self.state_in(observation, None).phase in (ReturnPhase.UNKNOWN, ReturnPhase.BACK)
 
     def _state_by_pod(self, observation: Observation) -> RestartState | None:
         """State that the pod alone proves, if it shows that the node cannot be back; else None."""
-        if isinstance(observation.workloads, Unknown) and observation.workloads.failure.kind is FailureKind.NOT_ASKED:
-            return None  # the document no longer names a driver that reads pods: only Kafka's answers are left
+        if self.is_unread_in(observation):
+            return None  # only Kafka's answers are left
         if isinstance(observation.workloads, Unknown):
             return RestartState(ReturnPhase.UNKNOWN, f"the pods could not be read: {observation.workloads.failure}")
         pod = observation.workloads.value.pod(self.pod)

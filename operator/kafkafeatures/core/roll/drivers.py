@@ -52,11 +52,12 @@ class Driver(Struct, frozen=True):
     kind, key: what its pods are in, and the field of the document that names it; for messages.
     restarts_outdated: it restarts outdated nodes; False: another operator does, so it waits for them, and restarts a
         pod only on request.
-    request: what restarts a pod, such as "annotation"; empty for an eviction.
+    request: what restarts a pod, such as "annotation"; empty for an eviction. Drivers with `asked` have different ones.
     patience: time, longer than a request can be on its way, after which one that was withdrawn or not repeated is not
         carried out.
     asked: who carries out a request that stays on the pod until then, and that can be withdrawn; empty for nobody.
     reason: reason of its waits for this other operator.
+    halt: reason of its halts while a person keeps this other operator from restarting pods; None for none.
     needs_one_at_a_time: reason why `maxParallel` must be 1; empty if it need not.
     reach: the nodes that one request restarts.
     most: largest number of nodes that may be away at once, whatever the document allows; None: no limit of its own.
@@ -72,6 +73,7 @@ class Driver(Struct, frozen=True):
     patience: timedelta = EVICTED_WITHIN
     asked: str = ""
     reason: Reason = Reason.ROLLING_NODES
+    halt: Reason | None = None
     needs_one_at_a_time: str = ""
     reach: RestartScope = RestartScope.ONE_NODE
     most: int | None = None
@@ -213,6 +215,7 @@ STRIMZI = ThroughAnother(
     patience=timedelta(minutes=10),  # it reads requests every 2 minutes, and tries for minutes to carry out one
     asked="Strimzi",
     reason=Reason.WAITING_FOR_STRIMZI,
+    halt=Reason.STRIMZI_PAUSED,
     needs_one_at_a_time="Strimzi restarts pods one after the other",
     most=1,
     conditions=_of_strimzi,
@@ -241,6 +244,13 @@ def driver_in_document(spec: Mapping[str, Any]) -> Driver | None:
 def patience_of(request: str) -> timedelta:
     """Patience of the drivers with this request, also once the document names another driver."""
     return max((driver.patience for driver in DRIVERS if driver.request == request), default=EVICTED_WITHIN)
+
+
+def asking_driver(request: str) -> Driver | None:
+    """Driver whose requests wait for another operator (`Driver.asked`), also once the document names another driver;
+    None where this is not such a request.
+    """
+    return next((driver for driver in DRIVERS if driver.asked and driver.request == request), None)
 
 
 def driver_of(rollout: Rollout) -> Driver:

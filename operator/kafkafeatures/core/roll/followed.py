@@ -15,21 +15,24 @@ from kafkafeatures.core.roll.pods import PodObstacle, is_outdated, look_at
 
 def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> Iterator[PodObstacle]:
     """Pods of sets that the other operator rolls: outdated, asked to be restarted, missing, stopping, or not ready."""
-    see_log = f"if it stays so, see the log of {operator}"
+    remedy = f"wait; if it stays so, see the log of {operator}"
     for owner in reading.stateful_sets:
         if owner.restarts_outdated:
             continue
         if not owner.observed or not owner.update_revision:
             text = f"{operator} has not processed the change of {owner.kind} {owner.name} yet"
-            yield PodObstacle(text, f"wait; {see_log}", reason=reason, subject=operator)
+            yield PodObstacle(text, remedy, reason=reason, subject=operator)
         if len(owner.pods) < owner.replicas:
             count = f"{len(owner.pods)} of {owner.replicas}"
             text = f"{operator} has still to create pods of {owner.kind} {owner.name}: {count} exist"
-            yield PodObstacle(text, f"wait; {see_log}", reason=reason, subject=operator)
+            yield PodObstacle(text, remedy, reason=reason, subject=operator)
         for pod in owner.pods:
-            if detail := _detail(pod, owner, operator):
-                remedy = look_at(pod.name) if pod.terminating or not pod.ready else f"wait; {see_log}"
-                yield PodObstacle(detail, remedy, pod=pod.name, reason=reason, subject=f"pod {pod.name}")
+            subject = f"pod {pod.name}"
+            if text := _why_awaited(pod, owner, operator):
+                yield PodObstacle(text, remedy, pod=pod.name, reason=reason, subject=subject)
+            elif not pod.ready:
+                look = f"wait; if it stays so, {look_at(pod.name)}"
+                yield PodObstacle(f"{subject} is not ready", look, pod=pod.name, reason=reason, subject=subject)
 
 
 def followed_in(reading: WorkloadsReading) -> frozenset[str]:
@@ -38,11 +41,10 @@ def followed_in(reading: WorkloadsReading) -> frozenset[str]:
     return frozenset(pod.name for owner in sets for pod in owner.pods if is_outdated(pod, owner))
 
 
-def _detail(pod: Pod, owner: StatefulSet, operator: str) -> str:
+def _why_awaited(pod: Pod, owner: StatefulSet, operator: str) -> str:
+    """Text on what the other operator does, or has to do, with the pod; empty for nothing."""
     if pod.terminating:
         return f"pod {pod.name} is stopping"
     if is_outdated(pod, owner):
         return f"{operator} has still to restart pod {pod.name}, which is not of the current revision"
-    if pod.restart_pending:
-        return f"{operator} was asked to restart pod {pod.name}, and has not done so yet"
-    return "" if pod.ready else f"pod {pod.name} is not ready"
+    return f"{operator} was asked to restart pod {pod.name}, and has not done so yet" if pod.restart_pending else ""

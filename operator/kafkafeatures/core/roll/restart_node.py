@@ -185,8 +185,8 @@ class RestartInFlight(InFlight, frozen=True):
     """A restart that is not over.
 
     stable_since: when the node was first observed to be back; None: it is not back.
-    unwanted_since: when the request was no longer repeated, or gone from the pod; None: it is wanted, or the old pod is
-        gone.
+    unwanted_since: when the request was no longer repeated, or gone from the pod, or withdrawn; None: it is wanted, or
+        the old pod is gone.
     stopping_since: when the node was first observed to stop, or later on its way back; None: it still runs as before.
     """
 
@@ -227,20 +227,22 @@ class RestartInFlight(InFlight, frozen=True):
         return self.remembering(updated)
 
     def with_request(self, at: Stamp, *, repeats: bool) -> RestartInFlight:
-        """This restart after a reconciliation that repeats its eviction (`repeats`), or does not."""
+        """This restart after a reconciliation that repeats its request or leaves it on the pod (`repeats`), or not."""
         return self.remembering(replace(self, unwanted_since=None if repeats else self.unwanted_since or at))
 
     def settle(self, pair: ObservationPair) -> Result | OpenOutcome:
         """Return the outcome by the later reading: the restart is over once its node has been back for `stableFor`.
         Times count from when this process first read them, so that neither a clock that was set nor a time in which no
-        operator ran can end a wait early.
+        operator ran can end a wait early. For a request that is made on the pod, such as by an annotation, that time
+        counts too: the pod was without it.
         """
         observation = pair.later
         if self.stable_since is not None and pair.known_for(self.stable_since) >= pair.stable_for:
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
-        unwanted = self.unwanted_since is not None and pair.known_for(self.unwanted_since) > pair.patience(self.step.by)
+        age_of = pair.age_of if self.step.by else pair.known_for
+        unwanted = self.unwanted_since is not None and age_of(self.unwanted_since) > pair.patience(self.step.by)
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:

@@ -51,6 +51,7 @@ from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.admission import forbidden_by
+from kafkafeatures.core.roll.asked import may_be_pending
 from kafkafeatures.core.roll.breaking_clients import ClientBreaks, breaks_of
 from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
 from kafkafeatures.core.roll.coming_back import ReturnPhase, is_unregistered
@@ -295,7 +296,7 @@ def _why_withdrawn(inputs: RestartCheckInput, restart: Restarting) -> str:
     meanwhile may have the only other replicas.
     """
     id_, node = restart.step.node_id, inputs.node(restart.step.node_id)
-    if not restart.is_asked_of_a_person and not restart.step.is_pending_in(inputs.observation):
+    if not restart.is_asked_of_a_person and not may_be_pending(restart.sent_step, inputs.observation):
         return ""
     if restart.step.is_not_wanted(inputs.observation) or is_withdrawn(
         restart.step, inputs.desired, inputs.observation, inputs.changes, inputs.permit

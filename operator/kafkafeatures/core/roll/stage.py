@@ -34,6 +34,7 @@ from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.proposal import LevelsProposal
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.asked import may_be_pending
 from kafkafeatures.core.roll.disks import is_on_new_disk
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
@@ -277,7 +278,7 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
     status = spend(status, roll.disks.used)
     for restart in roll.in_flight:
         if restart.may_be_unsent or restart.step.is_not_wanted(facts.observation):
-            repeats = restart.step.is_pending_in(facts.observation) or (
+            repeats = may_be_pending(restart.sent_step, facts.observation) or (
                 isinstance(decision, Act) and decision.step == restart.step
             )
             status = remembering(

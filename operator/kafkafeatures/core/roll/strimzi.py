@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.facts.workloads import ManagingOperator, WorkloadsReading
 from kafkafeatures.core.roll.conditions import Conditions
 from kafkafeatures.core.roll.followed import pods_to_follow
 from kafkafeatures.core.roll.pods import PodObstacle
@@ -22,19 +22,31 @@ PAUSE = "strimzi.io/pause-reconciliation"
 SEE_LOG = "see the conditions and Events of {}, and the log of the Strimzi cluster operator"
 
 
+def paused(kafka: ManagingOperator, namespace: str) -> Blocker | None:
+    """Blocker for a paused `Kafka`: Strimzi would neither end its roll nor act on a request. None if it is not."""
+    if not kafka.is_paused:
+        return None
+    return Blocker(
+        BlockerKind.WORKLOAD,
+        f"{kafka.resource} is paused: Strimzi restarts no pod of it, and a roll may be half done",
+        f"kubectl annotate -n {namespace} {kafka.resource.replace(' ', '/').lower()} {PAUSE}-",
+        reason=Reason.STRIMZI_PAUSED,
+    )
+
+
+def unprocessed(kafka: ManagingOperator) -> str:
+    """Text on a resource that Strimzi has not reconciled as it is now; empty for none."""
+    return f"Strimzi has not reconciled {kafka.unprocessed} as it is now" if kafka.unprocessed else ""
+
+
 class StrimziConditions(Conditions):
     """Conditions by the `Kafka` and the StrimziPodSets of a cluster."""
 
     def blockers(self, reading: WorkloadsReading) -> Iterator[Blocker]:
-        """Blocker for a paused `Kafka`: Strimzi would neither end its roll nor act on a request."""
-        kafka = reading.managed_by
-        if kafka is not None and kafka.is_paused:
-            yield Blocker(
-                BlockerKind.WORKLOAD,
-                f"{kafka.resource} is paused: Strimzi restarts no pod of it, and a roll may be half done",
-                f"kubectl annotate -n {reading.namespace} {kafka.resource.replace(' ', '/').lower()} {PAUSE}-",
-                reason=Reason.STRIMZI_PAUSED,
-            )
+        """Blocker for a paused `Kafka`."""
+        blocker = paused(reading.managed_by, reading.namespace) if reading.managed_by is not None else None
+        if blocker is not None:
+            yield blocker
 
     def waits(self, reading: WorkloadsReading, *, is_due: bool) -> Iterator[PodObstacle]:
         """Waits for a reconciliation of the present generation, and for every pod; if something is due, also for the
@@ -45,8 +57,8 @@ class StrimziConditions(Conditions):
             return
         remedy = SEE_LOG.format(kafka.resource)
         texts = []
-        if not kafka.has_processed and not kafka.is_paused:
-            texts.append(f"Strimzi has not reconciled {kafka.resource} as it is now")
+        if kafka.unprocessed and not kafka.is_paused:
+            texts.append(unprocessed(kafka))
         if not reading.stateful_sets:
             texts.append(f"{kafka.resource} has no StrimziPodSet")
         if is_due and kafka.failure:
@@ -54,7 +66,7 @@ class StrimziConditions(Conditions):
         obstacles = [
             PodObstacle(text, remedy, reason=Reason.WAITING_FOR_STRIMZI, subject=kafka.resource) for text in texts
         ]
-        said = f"; {kafka.resource} says: {kafka.failure or kafka.message}" if kafka.failure or kafka.message else ""
+        said = f"; {kafka.resource} says: {kafka.failure}" if kafka.failure else ""
         for obstacle in (*pods_to_follow(reading, OPERATOR, Reason.WAITING_FOR_STRIMZI), *obstacles):
             yield obstacle._replace(text=f"{obstacle.text}{said}")
 

@@ -12,8 +12,10 @@ from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
 from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.roll.asked import may_be_pending
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
 from kafkafeatures.core.roll.coming_back import ReturnPhase
+from kafkafeatures.core.roll.drivers import asking_driver
 from kafkafeatures.core.roll.pods import PodObstacle, look_at
 from kafkafeatures.core.words import format_span
 
@@ -23,6 +25,8 @@ NODES_A_SECOND = 200.0
 """Nodes for each second of that time: a large cluster takes longer to read, and is read less often."""
 REFUSED_POLL = 5.0
 """Seconds until the next reconciliation where a user has to act first."""
+WITHDRAWN_POLL = 15.0
+"""Seconds until the next reconciliation while a withdrawn request may still be carried out, which takes minutes."""
 AGE_DIVISOR = 10.0
 """The next reconciliation follows after the time since a person was asked for a restart, divided by this, but never
 before `POLL` or after `REFUSED_POLL`. It is early at first, as a script restarts the node within seconds.
@@ -66,6 +70,8 @@ def why_not_running(pod: Pod) -> str:
 
 def waiting(inputs: RestartCheckInput) -> Wait:
     """A wait for the nodes in flight, which names the first that is not back."""
+    if (withdrawn := _withdrawn(inputs)) is not None:
+        return withdrawn
     late = [restart for restart in inputs.in_flight if not restart.is_back] or list(inputs.in_flight)
     first, remaining = late[0], len(inputs.in_flight) - 1
     stable = ""
@@ -86,6 +92,25 @@ def waiting(inputs: RestartCheckInput) -> Wait:
         is_dated=first.is_back,  # the message has the time that it lasts
         subject=first.step.title,
         remedy=_remedy_of(first),
+    )
+
+
+def _withdrawn(inputs: RestartCheckInput) -> Wait | None:
+    """A wait after a request that is withdrawn, as the other operator may have begun just before. None if none is, or
+    if other nodes are in flight.
+    """
+    (first, *others) = inputs.in_flight
+    driver = asking_driver(first.step.by)
+    if others or driver is None or not first.step.is_not_wanted(inputs.observation):
+        return None
+    is_pending, within = may_be_pending(first.sent_step, inputs.observation), format_span(driver.patience)
+    text = f"the request to restart pod {first.step.pod} ({first.step.title}) is {'being ' * is_pending}withdrawn"
+    return Wait(
+        driver.reason,
+        f"{text}; {driver.asked} may still carry it out within {within} if it has begun",
+        delay=POLL if is_pending else WITHDRAWN_POLL,
+        subject=f"pod {first.step.pod}",
+        remedy=f"wait {within}",
     )
 
 

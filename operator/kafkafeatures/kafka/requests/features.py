@@ -132,7 +132,7 @@ async def _connected(
     pool: Pool, route: AddressRoute, change: UpdateFeature, stack: AsyncExitStack
 ) -> PreparedChange | NotSent:
     if route.closed is not None:
-        return NotSent(str(route.closed))
+        return NotSent(str(pool.requester.named(route.closed, Role.BROKER)))
     reasons = []
     for address, role in route.stops()[: 1 if route.controller else None]:
         try:
@@ -239,7 +239,7 @@ async def validate(
     """
     request = request_for(changes, validate_only=True)
     if route.closed is not None:
-        return DryRunUnavailable(str(route.closed))
+        return DryRunUnavailable(str(pool.requester.named(route.closed, Role.BROKER)))
     reasons = []
     for address, role in route.stops()[: 1 if directly and route.controller else None]:
         try:

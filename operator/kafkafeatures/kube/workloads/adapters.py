@@ -12,8 +12,10 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from kafkafeatures.core.engine.desired_state import Rollout
+from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.ports import WorkloadPort
 from kafkafeatures.core.roll.drivers import Driver
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import ObjectReader, Templates
@@ -32,6 +34,11 @@ class Adapter(Protocol):
         self, api: WorkloadsApi, namespace: str, rollout: Rollout, clock: Callable[[], datetime], rival: Rival
     ) -> WorkloadPort:
         """The port to the pods that one document names."""
+
+    async def withdraw(self, api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+        """Take back a request that waits on exactly this pod for another operator (`Pod.restart_pending`); only of a
+        driver with `Driver.asked`. The outcome is Applied also if that pod is gone.
+        """
 
     def templates(self, objects: ObjectReader, names: tuple[str, ...]) -> Templates:
         """The present sets of pods of a document. `names`: `Driver.names_in` of it."""

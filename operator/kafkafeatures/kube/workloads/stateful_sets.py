@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.steps import NotSent, Outcome
+from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.facts.binaries import release_of
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
@@ -77,9 +77,6 @@ class StatefulSets:
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         with withholding(withheld):
             return await outcome_of(self.request(step), REMEDY)
-
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        return NotSent("an eviction cannot be withdrawn")
 
     def request(self, step: RestartNode) -> Awaitable[None]:
         """Request the eviction of the pod with exactly this uid, with the pod's own grace period."""

@@ -1,5 +1,5 @@
-"""The Strimzi driver: it reads the `Kafka` of a document, its StrimziPodSets and their pods, and asks Strimzi to
-restart one pod.
+"""The Strimzi driver: it reads the `Kafka` of a document, its node pools, its StrimziPodSets and their pods, and asks
+Strimzi to restart one pod.
 
 Imported by its name in `adapters.py`, for a resource with `spec.cluster.strimzi`. It judges nothing, as `core/roll/`
 does that. Its only write is the annotation of a pod that was read, by its uid, on which Strimzi restarts that pod, and
@@ -10,7 +10,7 @@ Strimzi writes where is in docs/how-to/with-strimzi.md, with its sources.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,7 @@ from kafkafeatures.core.facts.workloads import ManagingOperator, Pod, StatefulSe
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.strimzi import PAUSE
+from kafkafeatures.core.roll.strimzi import PAUSE, paused, unprocessed
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone
 from kafkafeatures.kube.first_byte import withholding
@@ -37,11 +37,13 @@ from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templ
 
 RIGHTS = (
     KubernetesRight("kafka.strimzi.io", "kafkas", "get"),
+    KubernetesRight("kafka.strimzi.io", "kafkanodepools", "list"),
     KubernetesRight("core.strimzi.io", "strimzipodsets", "list"),
     KubernetesRight("", "pods", "list"),
     KubernetesRight("", "pods", "patch"),
 )
 KAFKA = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
+POOLS = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkanodepools"
 SETS = "/apis/core.strimzi.io/v1/namespaces/{}/strimzipodsets"
 RESTART = "strimzi.io/manual-rolling-update"
 """Annotation of a pod that Strimzi restarts at the beginning of its next reconciliation."""
@@ -55,7 +57,8 @@ ROLLED_FOR = (
 )
 """Annotations of pods. Where a pod has another value than its StrimziPodSet, Strimzi restarts it."""
 CONTAINER = "kafka"
-_LABELS = "strimzi.io/cluster={},strimzi.io/kind=Kafka"
+_POOL_LABELS = "strimzi.io/cluster={}"
+_LABELS = _POOL_LABELS + ",strimzi.io/kind=Kafka"
 MOST_PODS = 2_000
 """Most StrimziPodSets, or pods, of one cluster that are read."""
 LONGEST_MESSAGE = 300
@@ -88,16 +91,7 @@ class StrimziPods:
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         with withholding(withheld):
-            return await outcome_of(self._annotate(step, "true"), REMEDY)
-
-    async def withdraw(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        with withholding(withheld):
-            return await outcome_of(self._annotate(step, None), REMEDY)
-
-    def _annotate(self, step: RestartNode, value: str | None) -> Awaitable[None]:
-        """Set the annotation of the pod with exactly this uid; None: remove it."""
-        change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
-        return self._api.send("PATCH", f"/api/v1/namespaces/{self._namespace}/pods/{step.pod}", change)
+            return await outcome_of(_annotate(self._api, self._namespace, step, "true"), REMEDY)
 
     async def _read(self) -> WorkloadsReading | Failure:
         at = self._clock()
@@ -110,9 +104,10 @@ class StrimziPods:
         if kafka["metadata"].get("deletionTimestamp"):
             return Failure(FailureKind.REJECTED, kafka_name, "it is being deleted", "delete this resource, or wait")
         try:
+            pools = await self._listed(POOLS.format(self._namespace), _POOL_LABELS)
             sets = await self._listed(SETS.format(self._namespace))
         except Gone:
-            text = "the API server has no StrimziPodSets of core.strimzi.io/v1"
+            text = "the API server has no KafkaNodePools (kafka.strimzi.io/v1) or StrimziPodSets (core.strimzi.io/v1)"
             return Failure(FailureKind.REJECTED, kafka_name, text, "install the CRDs of Strimzi 1.0 or newer")
         for raw in sets:
             if uid not in _owners(raw):
@@ -125,11 +120,11 @@ class StrimziPods:
         made = tuple(
             _set_of(raw, [pod for pod in pods if raw["metadata"]["uid"] in _owners(pod)], rival) for raw in sets
         )
-        return WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator_of(kafka))
+        return WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator_of(kafka, pools))
 
-    async def _listed(self, path: str) -> list[Json]:
-        """The objects of this collection that Strimzi has made for the `Kafka`. Raises Gone, ListTooLarge."""
-        query = {"labelSelector": _LABELS.format(self._name)}
+    async def _listed(self, path: str, labels: str = _LABELS) -> list[Json]:
+        """The objects of this collection that belong to the `Kafka` by their labels. Raises Gone, ListTooLarge."""
+        query = {"labelSelector": labels.format(self._name)}
         documents: list[Json] = []
         async with aclosing(self._api.listed(path, query)) as listed:
             async for raw in listed:
@@ -139,43 +134,63 @@ class StrimziPods:
         return documents
 
 
+async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+    """Remove the annotation of exactly this pod."""
+    return await outcome_of(_annotate(api, namespace, step, None), REMEDY)
+
+
+def _annotate(api: WorkloadsApi, namespace: str, step: RestartNode, value: str | None) -> Awaitable[None]:
+    """Set the annotation of the pod with exactly this uid; None: remove it."""
+    change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
+    return api.send("PATCH", f"/api/v1/namespaces/{namespace}/pods/{step.pod}", change)
+
+
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
-    """Templates of the StrimziPodSets of a `Kafka`: without a revision until it was reconciled as it is now."""
+    """Templates of the StrimziPodSets of a `Kafka`, which Strimzi may change until it was reconciled as it is now."""
     (name,) = (name.removeprefix("Kafka ") for name in names)
     kafka = objects.object_of(("kafkas", "kafka.strimzi.io"), "kafka.strimzi.io/v1", name)
     if kafka is None:
         return {name: None}
+    pools = objects.objects_of(("kafkanodepools", "kafka.strimzi.io"), "kafka.strimzi.io/v1", _POOL_LABELS.format(name))
     raw_sets = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
-    sets = [_set_of(raw, [], "") for raw in raw_sets]
-    is_current = operator_of(kafka).has_processed
+    operator = operator_of(kafka, pools)
+    pending, halt = unprocessed(operator), paused(operator, kafka["metadata"]["namespace"])
     return {
-        each.name: Template(each.update_revision if is_current and each.observed else "", each.replicas)
-        for each in sets
+        each.name: Template(each.update_revision if each.observed else "", each.replicas, pending, halt)
+        for each in (_set_of(raw, [], "") for raw in raw_sets if kafka["metadata"]["uid"] in _owners(raw))
     }
 
 
-def operator_of(kafka: Json) -> ManagingOperator:
-    """State of a `Kafka`. While it is paused, and until the next reconciliation, its status says nothing else."""
+def operator_of(kafka: Json, pools: Iterable[Json]) -> ManagingOperator:
+    """State of a `Kafka`, with its node pools, which have generations of their own: each is in their status once a
+    reconciliation has ended. While it is paused, and until the next reconciliation, its status says nothing else.
+    """
     metadata, status = kafka["metadata"], kafka.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
     kinds = {str(each.get("type")) for each in conditions}
     is_paused = str((metadata.get("annotations") or {}).get(PAUSE) or "").lower() == "true"
-    is_current = status.get("observedGeneration") == metadata["generation"] and "ReconciliationPaused" not in kinds
+    is_current = _is_observed(kafka) and "ReconciliationPaused" not in kinds
+    behind = sorted(str(pool["metadata"]["name"]) for pool in pools if not _is_observed(pool))
     said = {str(each.get("type")): f"{each.get('reason')}: {each.get('message')}" for each in reversed(conditions)}
+    resource = f"Kafka {metadata['name']}"
     return ManagingOperator(
-        resource=f"Kafka {metadata['name']}",
-        has_processed=is_current,
+        resource,
+        unprocessed=resource if not is_current else f"KafkaNodePool {behind[0]}" if behind else "",
         is_paused=is_paused,
         failure=_line(said.get("NotReady", "")),
-        message=_line(said.get("Warning", "")),
     )
+
+
+def _is_observed(raw: Json) -> bool:
+    """Tell whether its status is of its present generation."""
+    return bool((raw.get("status") or {}).get("observedGeneration") == raw["metadata"]["generation"])
 
 
 def _set_of(raw: Json, pods: list[Json], conflict: str) -> StatefulSet:
     """A StrimziPodSet with its pods. Each pod has a revision of its own, so the revision of the set is a hash of those
     that it wants, and a pod has it if nothing for which Strimzi restarts pods differs.
     """
-    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    metadata, spec = raw["metadata"], raw["spec"]
     templates = {str(template["metadata"]["name"]): template for template in spec["pods"]}
     wanted = {name: _rolled_for(template) for name, template in templates.items()}
     text = "\n".join(f"{name} {sorted(values.items())}" for name, values in sorted(wanted.items()))
@@ -191,7 +206,7 @@ def _set_of(raw: Json, pods: list[Json], conflict: str) -> StatefulSet:
         replicas=len(templates),
         update_revision=revision if all(REVISION in values for values in wanted.values()) else "",
         update_strategy="",
-        observed=int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0),
+        observed=_is_observed(raw),
         image=image,
         release=release_of({}, {KAFKA_VERSION: str(annotations.get(RELEASE) or "")}, image),
         conflict=conflict,
@@ -228,7 +243,8 @@ def _owners(raw: Json) -> set[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:LONGEST_MESSAGE]
+    """The text in one line, which a sentence goes on after."""
+    return " ".join(text.split())[:LONGEST_MESSAGE].rstrip(". ")
 
 
 open_port = StrimziPods  # the function of this name that `Adapter` of `adapters.py` asks of a driver's module

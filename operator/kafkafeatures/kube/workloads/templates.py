@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from kafkafeatures.core.engine.blockers import Blocker
+
 Json = Mapping[str, Any]
 
 
 class Template(NamedTuple):
-    """Update revision of a set of pods, and how many there should be. `revision`: empty while its controller has not
-    processed the newest template: until then the update revision in the status is that of an older one.
+    """Update revision of a set of pods, and how many there should be.
+
+    revision: empty while its controller has not processed the newest template: until then the update revision in the
+        status is that of an older one.
+    pending: what another operator has not processed yet, so that the revision may change once more; empty for nothing.
+    halt: what keeps that operator from restarting these pods until a person acts; None for nothing.
     """
 
     revision: str
     replicas: int
+    pending: str = ""
+    halt: Blocker | None = None
 
 
 Templates = Mapping[str, Template | None]

@@ -39,6 +39,7 @@ from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
 
 KAFKA, PODS = f"/apis/{GROUP}/v1/namespaces/{NS}/kafkas/{NAME}", f"/api/v1/namespaces/{NS}/pods"
+POOLS = f"/apis/{GROUP}/v1/namespaces/{NS}/kafkanodepools"
 SETS = f"/apis/{PODSETS}/v1/namespaces/{NS}/strimzipodsets"
 MANUAL, PAUSE = "strimzi.io/manual-rolling-update", "strimzi.io/pause-reconciliation"
 MERGE = "application/merge-patch+json"
@@ -91,6 +92,7 @@ class ClusterOperator:
         kafka = self.plane.read(KAFKA)
         if not kafka:
             return
+        pools = self.plane.read(POOLS)["items"]
         status = {"clusterId": made.CLUSTER_ID, "observedGeneration": kafka["metadata"]["generation"]}
         if kafka["metadata"].get("annotations", {}).get(PAUSE) == "true":
             # Nothing else stays in the status; its generation is that of the last reconciliation.
@@ -111,6 +113,7 @@ class ClusterOperator:
         except (RollFailed, OSError, AssertionError) as error:
             failure = _condition("NotReady", type(error).__name__, str(error))
             return self._write_status({**status, "conditions": [failure]})
+        self._write_status_of(pools)
         self._write_status(
             {
                 **status,
@@ -121,6 +124,13 @@ class ClusterOperator:
                 "operatorLastSuccessfulVersion": "1.2.0",
             }
         )
+
+    def _write_status_of(self, pools: list[dict[str, Any]]) -> None:
+        """The generation that was read at the start (`KafkaReconciler.updateNodePoolStatuses`)."""
+        for pool in pools:
+            status = {"nodeIds": [*self.ids], "observedGeneration": pool["metadata"]["generation"]}
+            path = f"{POOLS}/{pool['metadata']['name']}/status"
+            assert self.plane.send("PATCH", path, {"status": status}, MERGE) == HTTPStatus.OK
 
     def _write_status(self, status: dict[str, Any]) -> None:
         """The whole of it: what a reconciliation does not say is gone. Nothing if the `Kafka` was deleted."""

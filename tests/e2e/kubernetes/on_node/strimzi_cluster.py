@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.api.names import CREDENTIALS
-from tests.e2e.kubernetes.on_node.cluster_operator import KAFKA, MANUAL, MERGE, PAUSE, PODS, SETS, ClusterOperator
-from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, foreign_broker
+from tests.e2e.kubernetes.on_node.cluster_operator import (
+    KAFKA,
+    MANUAL,
+    MERGE,
+    PAUSE,
+    PODS,
+    POOLS,
+    SETS,
+    ClusterOperator,
+)
+from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, POOL, foreign_broker, node_pool
 from tests.e2e.kubernetes.strimzi import GROUP, NAME, USER, install_kinds
 from tests.e2e.rig.kubernetes.images import kafka_image
 from tests.e2e.rig.kubernetes.node import Node
@@ -34,7 +43,7 @@ class StrimziCluster:
         """Create the `Kafka`, and the Secrets that the User Operator and the page's commands make; as in
         docs/how-to/with-strimzi.md.
         """
-        self.plane.apply(kafka(metadataVersion=level))
+        self.plane.apply(kafka(metadataVersion=level), node_pool(IDS))
         certificates = self.operator.certificates
         certificate, key = certificates.client(USER)
         self.secret(USER, {"user.crt": certificate, "user.key": key})
@@ -47,6 +56,10 @@ class StrimziCluster:
     def change(self, **fields: Any) -> None:
         """`spec.kafka` of the `Kafka`."""
         self._patch(KAFKA, {"spec": {"kafka": fields}})
+
+    def change_pool(self, **fields: Any) -> None:
+        """`spec` of the node pool."""
+        self._patch(f"{POOLS}/{POOL}", {"spec": fields})
 
     def annotate_template(self, text: str) -> None:
         """A change of the pods' template, so that all are outdated once Strimzi has read it."""

@@ -111,6 +111,13 @@ def _properties(node_id: int, ids: tuple[int, ...], roles: str = "broker,control
     }
 
 
+def node_pool(ids: tuple[int, ...]) -> dict[str, Any]:
+    """The only pool, as people write it."""
+    pool = _object(f"{GROUP}/v1", "KafkaNodePool", POOL, spec={"replicas": len(ids), "roles": ["controller", "broker"]})
+    pool["metadata"]["labels"] = {CLUSTER_LABEL: NAME}
+    return pool
+
+
 def pod_set(kafka: dict[str, Any], node: Node, ids: tuple[int, ...], generation: int) -> dict[str, Any]:
     """The StrimziPodSet with whole pods, each with the revision of its own content (`PodRevision.java`)."""
     name = f"{NAME}-{POOL}"

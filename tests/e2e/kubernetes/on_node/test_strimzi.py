@@ -123,13 +123,28 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     assert strimzi.operator.level(feature) == 0
     document.says("Ready", "WaitingForStrimzi")
     with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
-        wait.until_it_says("Strimzi")
+        wait.until_it_says("1 of 3 pods")
         strimzi.operator.reconcile()
         assert strimzi.operator.level(feature) == 0
         document.reconcile()
         assert wait.ends() == 0
     document.wait(NAME, "Ready", 60)
     assert strimzi.operator.level(feature) == 1
+
+
+def test_a_level_waits_while_strimzi_has_not_processed_a_changed_node_pool(
+    document: Document, strimzi: StrimziCluster
+) -> None:
+    """The `Kafka` and the pods are as before."""
+    strimzi.change_pool(jvmOptions={"-Xmx": "512m"})
+    document.apply(NAME, {"share.version": 1})
+    message = document.says("Ready", "WaitingForStrimzi")
+    assert "Strimzi has not reconciled KafkaNodePool dual as it is now" in message
+    assert strimzi.operator.level("share.version") == 0
+    document.apply(NAME)
+    strimzi.operator.reconcile()
+    document.reconcile()
+    document.wait(NAME, "Ready", 60)
 
 
 def test_a_restart_is_asked_of_strimzi_and_withdrawn_while_strimzi_is_paused(

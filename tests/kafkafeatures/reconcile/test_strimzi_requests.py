@@ -1,0 +1,112 @@
+"""A restart that was asked of Strimzi is withdrawn once nobody wants it any more, and the status says so.
+
+Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.names import RESTART_POD_UID
+from kafkafeatures.api.records import stamp
+from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
+from tests.simulated.orders import KEY
+from tests.simulated.requests import Fault, Request, refusal
+
+ASKED, WITHDRAWN = (f"PATCH broker-1 {{{RESTART!r}: {value}}}" for value in ("'true'", "None"))
+
+
+async def asked() -> Strimzi:
+    """A cluster whose Strimzi was asked to restart broker-1, and has not begun."""
+    strimzi = Strimzi()
+    await strimzi.work()
+    strimzi.request("broker-1")
+    await strimzi.work(2)
+    assert strimzi.requests == [ASKED]
+    return strimzi
+
+
+def refused_once(strimzi: Strimzi) -> None:
+    """The API server does not answer the next change of a pod."""
+    heard, answers = strimzi.api.faults, [Fault(refusal(500, "etcd is away"))]
+
+    def faults(request: Request) -> Fault | None:
+        fault = heard(request)
+        return answers.pop() if answers and request.writes and "/pods/" in request.path else fault
+
+    strimzi.api.faults = faults
+
+
+async def test_a_withdrawn_request_is_named_at_once_and_until_strimzi_can_no_longer_carry_it_out() -> None:
+    strimzi = await asked()
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(1)
+    assert strimzi.reason[1].startswith("the request to restart pod broker-1 (broker 2) is being withdrawn; ")
+    for _ in range(9):
+        await strimzi.work(1)
+        reason, message = strimzi.reason
+        assert (reason, message.partition(";")[0]) == (
+            "WaitingForStrimzi", "the request to restart pod broker-1 (broker 2) is withdrawn"
+        )  # fmt: skip
+        assert "Strimzi may still carry it out within 10 min if it has begun" in message
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    await strimzi.work(2)
+    assert strimzi.reason[0] == "InSync"
+
+
+async def test_a_withdrawn_request_ends_after_ten_minutes_also_if_no_operator_ran_meanwhile() -> None:
+    strimzi = await asked()
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(2)
+
+    def an_hour_ago(status: dict[str, Any]) -> None:
+        for intent in status["intents"]:
+            for name in {"at", "unwantedSince"} & intent.keys():
+                intent[name] = stamp(datetime.fromisoformat(intent[name]) - timedelta(hours=1))
+
+    strimzi.api.edit_status(an_hour_ago)
+    await strimzi.work(1)
+    assert not strimzi.api.status.get("intents")
+    assert strimzi.api.status["history"][-1]["result"] == "NotApplied"
+
+
+async def test_a_document_that_no_longer_names_the_driver_withdraws_its_request_once_it_is_answered() -> None:
+    strimzi = await asked()
+    strimzi.api.edit(workload={"driver": "None"})
+    refused_once(strimzi)
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN, WITHDRAWN]  # the first one was not answered
+    assert "the request to restart pod broker-1 (broker 2) is withdrawn" in strimzi.reason[1]
+    await strimzi.work(12)
+    assert not strimzi.api.status.get("intents")
+    assert strimzi.reason[0] == "InSync"
+    assert len(strimzi.requests) == 3
+
+
+async def test_a_pod_that_strimzi_has_replaced_is_not_asked_for_once_more_by_a_document_without_the_driver() -> None:
+    strimzi = await asked()
+    strimzi.restart("broker-1")
+    strimzi.api.edit(workload={"driver": "None"})
+    await strimzi.work(4)
+    assert strimzi.requests == [ASKED]
+    assert strimzi.api.status["history"][-1]["result"] == "Applied"
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["withdrawn", "not answered"])
+async def test_the_request_of_a_deleted_document_is_withdrawn_and_the_next_one_need_not_wait(is_answered: bool) -> None:
+    strimzi = await asked()
+    document = strimzi.api.object
+    strimzi.api.server.delete(*KEY)
+    if not is_answered:
+        refused_once(strimzi)
+    assert await strimzi.controller.reconcile(KEY) is None
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    next_level = {"levels": [{"name": "transaction.version", "level": 1}]}
+    strimzi.api.create(**{**document["spec"], "features": next_level, "workload": {"driver": "None"}})
+    strimzi.controller.note_changes([strimzi.api.object])
+    await strimzi.work(1)
+    waits = "kafka/orders has changed this cluster; nothing is sent until the outcome is known"
+    assert (waits in strimzi.reason[1]) is not is_answered, strimzi.reason

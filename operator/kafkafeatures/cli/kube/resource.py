@@ -22,9 +22,6 @@ from kafkafeatures.core.engine.plan import is_another_named
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.roll.drivers import driver_in_document
 
-ROLES = ("controllers", "brokers")
-"""Keys of `spec.workload.statefulSet`."""
-
 
 class KubeResource(Struct, frozen=True, dict=True):
     """A KafkaFeatures resource. `raw`: the object, as parsed JSON."""

@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from kafkafeatures.api.names import RESTART, RESTART_POD_UID
 from kafkafeatures.api.records import Json
 from kafkafeatures.cli.kube.api import STATEFUL_SETS, Changed, Kube, add_resource_flags, connected
-from kafkafeatures.cli.kube.resource import ROLES, KubeResource
+from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait_rolled import driver_of, templates_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.facts.observation import MetadataMode
-from kafkafeatures.core.roll.drivers import Driver
+from kafkafeatures.core.roll.drivers import ROLES, Driver
 
 ATTEMPTS = 5
 """Most attempts to annotate a StatefulSet."""

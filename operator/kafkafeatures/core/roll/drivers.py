@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.targets import Target
 
 
-ROLES = ("brokers", "controllers")
-"""Keys of `spec.workload.statefulSet`."""
+ROLES = ("controllers", "brokers")
+"""Keys of `spec.workload.statefulSet`, in the order of a roll."""
 
 
 class RestartScope(Enum):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import takewhile
 from typing import Protocol
 
 import msgspec
@@ -288,13 +289,17 @@ def _due(entry: Entry | None, new: Due, stamp: DigestOf) -> Due | None:
     is_as_large = entry is not None and file.size == entry.size and (new.is_open or entry.next == entry.size)
     if entry is not None and is_as_large and file.modified and file.modified == entry.modified:
         return None
+    # The same last batch means the same batches before it, by Raft; but damage there may have been mended.
+    parts = tuple(
+        takewhile(lambda part: all(stamp(new.uri, file.path, *at) == was for *at, was in part.damaged), parts)
+    )
     # Damage at the end of the last part may have been a batch that the node was still writing: read that part again.
-    if parts and not parts[-1].is_final:
+    if parts and not (parts[-1].is_final or is_as_large):
         parts = parts[:-1]
     first = stamp(new.uri, file.path, 0, min(file.size, HEADER_SIZE))
     is_same = entry is not None and first == entry.fingerprint
     if parts and (not is_same or stamp(new.uri, file.path, parts[-1].stamped, parts[-1].next) != parts[-1].stamp):
-        parts, is_same = (), False  # the file was truncated after a leader change, or replaced by another one
-    if is_same and is_as_large:
+        parts = ()  # the file was truncated after a leader change, or replaced by another one
+    if entry is not None and is_same and is_as_large and parts == entry.parts:
         return None
     return replace(new, fingerprint=first, kept_parts=parts)

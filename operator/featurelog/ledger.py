@@ -258,14 +258,18 @@ class Ledger:
     @classmethod
     def from_json(cls, text: str) -> Ledger:
         """The ledger of a JSON document. Raises ValueError for any other document."""
+        version = msgspec.json.decode(text, type=_Version).version  # first: another version has other fields
+        if version != VERSION:
+            raise ValueError(f"version {version} of a ledger, expected {VERSION}")
         document = msgspec.json.decode(text, type=_Document)
-        if document.version != VERSION:
-            raise ValueError(f"version {document.version} of a ledger, expected {VERSION}")
         return cls(document.nodes, document.derived, document.brokers)
 
 
-class _Document(msgspec.Struct):
+class _Version(msgspec.Struct):
     version: int
+
+
+class _Document(msgspec.Struct):
     nodes: list[Node]
     derived: dict[str, Derivation]
     brokers: list[Broker]
@@ -289,10 +293,12 @@ def _due(entry: Entry | None, new: Due, stamp: DigestOf) -> Due | None:
     is_as_large = entry is not None and file.size == entry.size and (new.is_open or entry.next == entry.size)
     if entry is not None and is_as_large and file.modified and file.modified == entry.modified:
         return None
-    # The same last batch means the same batches before it, by Raft; but damage there may have been mended.
-    parts = tuple(
-        takewhile(lambda part: all(stamp(new.uri, file.path, *at) == was for *at, was in part.damaged), parts)
-    )
+
+    def is_as_damaged(part: Part) -> bool:
+        return all(stamp(new.uri, file.path, begin, end) == digest for begin, end, digest in part.damaged)
+
+    # By Raft, the same last batch means the same batches before it; but damage there may have been mended.
+    parts = tuple(takewhile(is_as_damaged, parts))
     # Damage at the end of the last part may have been a batch that the node was still writing: read that part again.
     if parts and not (parts[-1].is_final or is_as_large):
         parts = parts[:-1]

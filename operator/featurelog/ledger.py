@@ -115,7 +115,7 @@ class LogBegin:
 class Broker:
     """Evidence about the clients of one broker. cluster: its folder. broker: its id. files: size and time of each file
     that was read, by path. remarks: by the name of a file, why it is not used, or not all of it. stored: its rows.
-    begins: by path, of request logs.
+    begins: by path, of request logs. ends: by path, the time of the last request in each of them, in ms.
     """
 
     cluster: str
@@ -124,6 +124,7 @@ class Broker:
     remarks: dict[str, str] = field(default_factory=dict)
     stored: StoredRows = field(default_factory=StoredRows)
     begins: dict[str, LogBegin] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,7 @@ def damaged(data: bytes, position: int) -> bytes:
     return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
 
 
-@pytest.mark.parametrize(
-    "place", [0, 12, 70], ids=["base offset", "leader epoch", "records"]
-)  # no CRC covers the first
+@pytest.mark.parametrize("place", [0, 12, 70], ids=["base offset", "leader epoch", "records"])
 @pytest.mark.parametrize("piece", [500, 100_000])
 @pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
 @pytest.mark.parametrize("missing", [0, 200], ids=["same size", "grown"])
@@ -32,8 +30,8 @@ def test_a_sound_copy_in_place_of_one_that_is_damaged_in_the_middle_is_read_agai
 ) -> None:
     inputs, output = [tmp_path / "in"], tmp_path / "out"
     if is_closed:
-        put(*inputs, "orders", "1", f"{95:020}.log", batch(95, no_op()))
-    path = put(*inputs, "orders", "1", SEGMENT, damaged(WHOLE[: len(WHOLE) - missing], MIDDLE + place))
+        put(inputs[0], "orders", "1", f"{95:020}.log", batch(95, no_op()))
+    path = put(inputs[0], "orders", "1", SEGMENT, damaged(WHOLE[: len(WHOLE) - missing], MIDDLE + place))
     run(inputs, output, piece=piece)
     before = tables(output)["data_quality"]
     os.utime(path, ns=(1, 1))

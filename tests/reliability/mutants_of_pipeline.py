@@ -158,7 +158,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "pipeline",
         "featurelog/ledger.py",
-        ("a part that was not final stays", "if parts and not parts[-1].is_final:", "if False:"),
+        ("a part that was not final stays", "if parts and not (parts[-1].is_final or is_as_large):", "if False:"),
+        ("damage that was mended stays", "parts = tuple(takewhile(is_as_damaged, parts))", "parts = tuple(parts)"),
         ("no time is the same time", "is_as_large and file.modified and file.modified == entry.modified",
          "is_as_large and file.modified == entry.modified"),
         ("voters of before stay", ", log.voters\n", ", log.voters or node.voters\n"),

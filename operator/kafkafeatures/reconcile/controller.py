@@ -13,6 +13,7 @@ from typing import Any
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
@@ -46,6 +47,7 @@ from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
 from kafkafeatures.reconcile.pods import Pods, pods_of, release, withdraw
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
+from kafkafeatures.reconcile.withdrawals import without_requests
 
 FULL_LOOK_EVERY = 600.0
 """Seconds between full readings of a resource at rest. In between, its nodes are not asked as long as the metadata log
@@ -244,14 +246,14 @@ class Controller:
             status = status_of_invalid(
                 error.reason, text, generation=store.generation, previous=previous, at=self._clock()
             )
-            await write_if_changed(store, store, status)
+            await write_if_changed(store, store, await self._without_requests(key, status))
             return Pause("success", CHECK_EVERY)
         try:
             opened = await self._connections.opened(key, document.spec)
         except CredentialsInvalid as error:
             failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
             status = status_of_unreachable(failure, generation=store.generation, previous=previous, at=self._clock())
-            await write_if_changed(store, resource, status)
+            await write_if_changed(store, resource, await self._without_requests(key, status))
             return Pause("requeued", cache.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         cluster, check_every = opened.cluster, document.spec.drift.check_every_seconds
         if opened.is_new:
@@ -292,6 +294,11 @@ class Controller:
             workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, managed=opened.managed,
             is_stopping=lambda: self._operators.handed_over, withdraw=partial(withdraw, self._api, key.namespace),
         )  # fmt: skip
+
+    async def _without_requests(self, key: ResourceKey, status: Status) -> Status:
+        if self._operators.handed_over:
+            return status
+        return await without_requests(status, stamp(self._clock()), partial(withdraw, self._api, key.namespace))
 
     def _before_act(self, _: Evaluation) -> None:
         if self._operators.handed_over:

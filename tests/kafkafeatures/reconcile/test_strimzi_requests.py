@@ -5,6 +5,7 @@ Production's controller and driver, on the simulated API server with its pods, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.records import stamp
+from kafkafeatures.core.facts.readings import Role
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
@@ -93,6 +95,68 @@ async def test_a_pod_that_strimzi_has_replaced_is_not_asked_for_once_more_by_a_d
     await strimzi.work(4)
     assert strimzi.requests == [ASKED]
     assert strimzi.api.status["history"][-1]["result"] == "Applied"
+
+
+UNJUDGED: dict[str, Callable[[Strimzi], object]] = {
+    "the document is invalid": lambda strimzi: strimzi.api.edit(rollout={"maxParallel": 2}),
+    "the Secret is gone": lambda strimzi: strimzi.api.server.remove(strimzi.path("kafka-features")),
+    "no node answers": lambda strimzi: nodes_stop(strimzi, *Role),
+    "no broker answers": lambda strimzi: nodes_stop(strimzi, Role.BROKER),
+    "another cluster answers": lambda strimzi: strimzi.api.edit_status(lambda status: status.update(clusterId="other")),
+}
+
+
+def nodes_stop(strimzi: Strimzi, *roles: Role) -> None:
+    world = strimzi.kafka.world
+    for role, id_ in [*world.nodes]:
+        if role is Role.BROKER:
+            world.vanish(id_)
+        elif role in roles:
+            world.stop(role, id_)
+
+
+@pytest.mark.parametrize("is_wanted", [True, False], ids=["wanted", "not wanted"])
+@pytest.mark.parametrize("change", UNJUDGED.values(), ids=UNJUDGED)
+async def test_a_request_is_withdrawn_once_while_nothing_can_be_judged(
+    change: Callable[[Strimzi], object], is_wanted: bool
+) -> None:
+    strimzi = await asked()
+    change(strimzi)
+    if not is_wanted:
+        strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    (intent,) = strimzi.api.status["intents"]
+    assert "unwantedSince" in intent
+
+
+@pytest.mark.parametrize("stuck", [(2,), (1, 2, 3)], ids=["one broker", "all brokers"])
+async def test_a_pod_that_cannot_run_is_asked_for_once_and_the_request_stays_on_it(stuck: tuple[int, ...]) -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    for id_ in stuck:
+        strimzi.kafka.world.vanish(id_)
+        strimzi.workloads.change_pod(f"broker-{id_ - 1}", _has_no_image)
+    strimzi.request("broker-1")
+    await strimzi.work(4)
+    assert strimzi.requests == [ASKED]
+    assert strimzi.reason[1].startswith("Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet")
+
+
+def _has_no_image(pod: dict[str, Any]) -> None:
+    container = {"name": "kafka", "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    pod["status"].update(containerStatuses=[container], conditions=[{"type": "Ready", "status": "False"}])
+
+
+async def test_a_request_that_was_withdrawn_with_an_invalid_document_is_made_again_by_a_valid_one() -> None:
+    strimzi = await asked()
+    strimzi.api.edit(rollout={"maxParallel": 2})
+    refused_once(strimzi)
+    await strimzi.work(2)
+    strimzi.api.edit(rollout={})
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN, WITHDRAWN, ASKED]  # the first withdrawal was not answered
+    assert strimzi.reason[1].startswith("Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet")
 
 
 @pytest.mark.parametrize("is_answered", [True, False], ids=["withdrawn", "not answered"])

@@ -43,7 +43,7 @@ def unprocessed(kafka: ManagingOperator) -> str:
 
 
 def without_sets(kafka: ManagingOperator) -> str:
-    """Text on a `Kafka` that has no pods, and none that Strimzi has still to create."""
+    """Text on a `Kafka` without pods, of which Strimzi has none to create either. A node pool may have 0 replicas."""
     return f"{kafka.resource} has no StrimziPodSet with pods"
 
 

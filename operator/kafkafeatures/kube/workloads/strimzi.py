@@ -197,8 +197,8 @@ def _is_observed(raw: Json) -> bool:
 
 def _set_of(raw: Json, pods: list[Json], conflict: str) -> StatefulSet:
     """A StrimziPodSet with its pods. Each pod has a revision of its own, so the revision of the set is a hash of those
-    that it wants, and a pod has it if nothing for which Strimzi restarts pods differs. The last pods of a set that wants
-    none show the rest.
+    that it wants, and a pod has it if nothing for which Strimzi restarts pods differs. Where it wants none,
+    its last pods show their image and role.
     """
     metadata, spec = raw["metadata"], raw["spec"]
     templates = {str(template["metadata"]["name"]): template for template in spec["pods"]}

@@ -20,7 +20,7 @@ from kafkafeatures.core.engine.decisions import Done, Held
 from kafkafeatures.core.engine.desired_state import Mode, Rollout
 from kafkafeatures.core.engine.steps import Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.kinds import follows
+from kafkafeatures.core.kinds import follows, sent_in
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.report.status import (
     status_of_failed_reconciliation,
@@ -28,6 +28,8 @@ from kafkafeatures.core.report.status import (
     status_of_pending,
     status_of_unreachable,
 )
+from kafkafeatures.core.roll.asked import asked_among
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, RequestRefused, Unavailable
 from kafkafeatures.kube.events import event_of
@@ -45,9 +47,9 @@ from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
-from kafkafeatures.reconcile.pods import Pods, pods_of, release, withdraw
+from kafkafeatures.reconcile.pods import Pods, pods_of, withdraw
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
-from kafkafeatures.reconcile.withdrawals import without_requests
+from kafkafeatures.reconcile.withdrawals import release, without_requests
 
 FULL_LOOK_EVERY = 600.0
 """Seconds between full readings of a resource at rest. In between, its nodes are not asked as long as the metadata log
@@ -75,7 +77,8 @@ class Controller:
     ) -> None:
         self._api, self._claims, self._context = api, claims, context
         self._watcher, self._current, self._recorder = watcher, current, recorder
-        self._clock, self._monotonic = context.environment.clock, context.environment.monotonic
+        environment = context.environment
+        self._clock, self._monotonic, self._sleep = environment.clock, environment.monotonic, environment.sleep
         evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
         self._connections = Connections(api, open_cluster, context.policy, evidence, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
@@ -305,7 +308,7 @@ class Controller:
             raise Conflict("the operator is shutting down; its successor continues")
 
     def _sends(self, key: ResourceKey, effect: EffectRecord) -> None:
-        self._claims.acts(key, effect.via)
+        self._claims.acts(key, effect.via, effect.step.by if isinstance(effect.step, RestartNode) else "")
         self._context.effects(effect)
 
     async def _stall(self, key: ResourceKey, store: KubernetesStore, reason: Reason, message: str) -> None:
@@ -355,7 +358,13 @@ class Controller:
         return cache
 
     async def _forget(self, key: ResourceKey) -> None:
-        await release(self._api, key.namespace, self._of(key).last.status, partial(self._claims.acted, key))
+        status = self._of(key).last.status
+        steps = [intent.step for intent in asked_among(sent_in(status))]
+        for step in steps:
+            self._claims.acts(key, by=step.by)
+        is_released = await release(steps, partial(withdraw, self._api, key.namespace), self._sleep)
+        if steps and is_released and len(steps) == len(status.intents):
+            self._claims.acted(key)
         self._caches.pop(key, None)
         self._claims.forget(key)
         self._operators.forget(key)

@@ -6,18 +6,23 @@ Called by `reconcile/act.py`, and by `reconcile/controller.py` where no document
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.memory import remembering
-from kafkafeatures.core.engine.steps import Applied, Outcome
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.kinds import sent_in
 from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.restart_node import RestartNode
 
 Withdraw = Callable[[RestartNode], Awaitable[Outcome]]
 """Function that takes back a request."""
+RELEASE_AFTER = (0.0, 1.0, 2.0, 4.0)
+"""Seconds before each try to withdraw the requests of a deleted resource, well within the deadline of the queue."""
+
+logger = logging.getLogger(__name__)
 
 
 def with_withdrawn(status: Status, step: RestartNode, at: Stamp) -> Status:
@@ -34,6 +39,27 @@ async def without_requests(status: Status, at: Stamp, withdraw: Withdraw | None)
     """
     for intent in asked_among(sent_in(status)) if withdraw is not None else ():
         has_ended = intent.unwanted_since is not None or intent.stopping_since is not None
-        if not has_ended and isinstance(await withdraw(intent.step), Applied):
+        if not has_ended and await _is_withdrawn(withdraw, intent.step):
             status = with_withdrawn(status, intent.step, at)
     return status
+
+
+async def release(steps: Iterable[RestartNode], withdraw: Withdraw, sleep: Callable[[float], Awaitable[None]]) -> bool:
+    """Withdraw the requests of a deleted resource, several times where they are refused or not answered: nothing will
+    look at them again. True if all are gone.
+    """
+    for pause in RELEASE_AFTER:
+        await sleep(pause)
+        steps = [step for step in steps if not await _is_withdrawn(withdraw, step)]
+        if not steps:
+            return True
+    return False
+
+
+async def _is_withdrawn(withdraw: Withdraw, step: RestartNode) -> bool:
+    match await withdraw(step):
+        case Applied():
+            return True
+        case Rejected(_, reason) | NotSent(reason) | OutcomeUnknown(reason):
+            logger.warning("the request to restart pod %s could not be withdrawn: %s", step.pod, reason)
+            return False

@@ -14,6 +14,7 @@ import pytest
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.records import stamp
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.reconcile.withdrawals import RELEASE_AFTER
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
@@ -33,7 +34,12 @@ async def asked() -> Strimzi:
 
 def refused_once(strimzi: Strimzi) -> None:
     """The API server does not answer the next change of a pod."""
-    heard, answers = strimzi.api.faults, [Fault(refusal(500, "etcd is away"))]
+    refused(strimzi, 1)
+
+
+def refused(strimzi: Strimzi, times: int) -> None:
+    """The API server does not answer the next changes of pods."""
+    heard, answers = strimzi.api.faults, [Fault(refusal(500, "etcd is away"))] * times
 
     def faults(request: Request) -> Fault | None:
         fault = heard(request)
@@ -159,18 +165,40 @@ async def test_a_request_that_was_withdrawn_with_an_invalid_document_is_made_aga
     assert strimzi.reason[1].startswith("Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet")
 
 
-@pytest.mark.parametrize("is_answered", [True, False], ids=["withdrawn", "not answered"])
+@pytest.mark.parametrize("is_answered", [True, False], ids=["withdrawn", "answered the second time"])
 async def test_the_request_of_a_deleted_document_is_withdrawn_and_the_next_one_need_not_wait(is_answered: bool) -> None:
     strimzi = await asked()
-    document = strimzi.api.object
-    strimzi.api.server.delete(*KEY)
     if not is_answered:
         refused_once(strimzi)
+    await made_again(strimzi)
+    assert strimzi.requests == [ASKED, *[WITHDRAWN] * (1 if is_answered else 2)]
+    await strimzi.work(1)
+    assert WAITS not in strimzi.reason[1], strimzi.reason
+
+
+async def test_a_request_of_a_deleted_document_that_cannot_be_withdrawn_is_logged_and_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    strimzi = await asked()
+    await strimzi.work(20)  # longer than any request of it can be under way
+    refused(strimzi, 99)
+    await made_again(strimzi)
+    assert strimzi.requests == [ASKED, *[WITHDRAWN] * len(RELEASE_AFTER)]
+    assert "the request to restart pod broker-1 could not be withdrawn: " in caplog.text
+    await strimzi.work(9)
+    assert WAITS in strimzi.reason[1]
+    await strimzi.work(2)
+    assert WAITS not in strimzi.reason[1]
+
+
+WAITS = "kafka/orders has changed this cluster; nothing is sent until the outcome is known"
+
+
+async def made_again(strimzi: Strimzi) -> None:
+    """The document is deleted, and created with another level and without a driver."""
+    document = strimzi.api.object
+    strimzi.api.server.delete(*KEY)
     assert await strimzi.controller.reconcile(KEY) is None
-    assert strimzi.requests == [ASKED, WITHDRAWN]
     next_level = {"levels": [{"name": "transaction.version", "level": 1}]}
     strimzi.api.create(**{**document["spec"], "features": next_level, "workload": {"driver": "None"}})
     strimzi.controller.note_changes([strimzi.api.object])
-    await strimzi.work(1)
-    waits = "kafka/orders has changed this cluster; nothing is sent until the outcome is known"
-    assert (waits in strimzi.reason[1]) is not is_answered, strimzi.reason

@@ -48,7 +48,7 @@ from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.last_second import LastLook, Refusal, not_sent, too_late, why_not_now
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 from kafkafeatures.reconcile.settle import SETTLE_SECONDS
-from kafkafeatures.reconcile.withdrawals import with_withdrawn, without_requests
+from kafkafeatures.reconcile.withdrawals import not_withdrawn, with_withdrawn, without_requests
 
 
 class Reconciliation(Struct, frozen=True):
@@ -101,7 +101,8 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
         if isinstance(outcome, Applied):
             evaluation = replace(evaluation, remembered=with_withdrawn(evaluation.remembered, step, context.stamp()))
         if isinstance(outcome, Rejected):
-            refused = _refused(step, step.rejection(outcome.code, outcome.message))
+            rejection = step.rejection(outcome.code, outcome.message)
+            refused = _refused(step, replace(rejection, message=not_withdrawn(step, outcome.message)))
             return with_decision(context, evaluation, refused, evaluation.remembered)
     return evaluation
 

@@ -25,6 +25,11 @@ RELEASE_AFTER = (0.0, 1.0, 2.0, 4.0)
 logger = logging.getLogger(__name__)
 
 
+def not_withdrawn(step: RestartNode, reason: str) -> str:
+    """Text on a withdrawal that was refused or not answered."""
+    return f"the request to restart pod {step.pod} could not be withdrawn: {reason}"
+
+
 def with_withdrawn(status: Status, step: RestartNode, at: Stamp) -> Status:
     """The status in which the request of this restart is withdrawn. Its intent stays, as it may have begun."""
     for intent in asked_among(sent_in(status)):
@@ -61,5 +66,5 @@ async def _is_withdrawn(withdraw: Withdraw, step: RestartNode) -> bool:
         case Applied():
             return True
         case Rejected(_, reason) | NotSent(reason) | OutcomeUnknown(reason):
-            logger.warning("the request to restart pod %s could not be withdrawn: %s", step.pod, reason)
+            logger.warning(not_withdrawn(step, reason))
             return False

@@ -37,9 +37,9 @@ def refused_once(strimzi: Strimzi) -> None:
     refused(strimzi, 1)
 
 
-def refused(strimzi: Strimzi, times: int) -> None:
-    """The API server does not answer the next changes of pods."""
-    heard, answers = strimzi.api.faults, [Fault(refusal(500, "etcd is away"))] * times
+def refused(strimzi: Strimzi, times: int, code: int = 500) -> None:
+    """The API server does not carry out the next changes of pods."""
+    heard, answers = strimzi.api.faults, [Fault(refusal(code, "etcd is away"))] * times
 
     def faults(request: Request) -> Fault | None:
         fault = heard(request)
@@ -63,6 +63,35 @@ async def test_a_withdrawn_request_is_named_at_once_and_until_strimzi_can_no_lon
     assert strimzi.requests == [ASKED, WITHDRAWN]
     await strimzi.work(2)
     assert strimzi.reason[0] == "InSync"
+
+
+async def test_a_withdrawal_without_the_right_to_it_stalls_with_a_text_on_the_withdrawal() -> None:
+    strimzi = await asked()
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    refused(strimzi, 1, code=403)
+    await strimzi.work(1)
+    stalled = strimzi.api.condition("Stalled")
+    assert stalled["reason"] == "NotAuthorized"
+    assert stalled["message"].startswith("the request to restart pod broker-1 could not be withdrawn: ")
+
+
+async def test_the_remedy_of_a_request_names_the_command_that_withdraws_it_with_its_namespace() -> None:
+    strimzi = await asked()
+    await strimzi.work(4)  # a wait has its remedy after two minutes
+    assert strimzi.reason[1].endswith(f"kubectl annotate -n kafka pod broker-1 {RESTART_POD_UID}-")
+
+
+@pytest.mark.parametrize("held", [{"mode": "Observe"}, {"suspend": True}], ids=["mode Observe", "suspended"])
+async def test_a_document_that_sends_nothing_says_what_its_request_still_waits_for(held: dict[str, Any]) -> None:
+    strimzi = await asked()
+    strimzi.api.edit(**held)
+    await strimzi.work(1)
+    waits = "Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet"
+    assert (strimzi.reason[0], strimzi.reason[1].partition(";")[0]) == ("WaitingForStrimzi", waits)
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(2)
+    assert strimzi.reason[1].startswith("the request to restart pod broker-1 (broker 2) is withdrawn; ")
+    assert strimzi.requests == [ASKED, WITHDRAWN]
 
 
 async def test_a_withdrawn_request_ends_after_ten_minutes_also_if_no_operator_ran_meanwhile() -> None:

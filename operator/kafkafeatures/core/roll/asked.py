@@ -28,4 +28,4 @@ def may_be_pending(intent: RestartInFlight, observation: Observation) -> bool:
     if not intent.step.is_unread_in(observation):
         return intent.step.is_pending_in(observation)
     is_unanswered = intent.unwanted_since is None and intent.step.is_not_wanted(observation)
-    return is_unanswered and any(asked_among((intent,)))
+    return is_unanswered and asking_driver(intent.step.by) is not None

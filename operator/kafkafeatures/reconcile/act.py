@@ -108,7 +108,9 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
 
 
 async def _without_requests(context: ReconcileContext, status: Status) -> Status:
-    return await without_requests(status, context.stamp(), None if context.is_stopping() else context.withdraw)
+    if context.withdraw is None or context.is_stopping():
+        return status
+    return await without_requests(status, context.stamp(), context.withdraw)
 
 
 def _is_soaking(decision: Decision) -> bool:

@@ -38,11 +38,11 @@ def with_withdrawn(status: Status, step: RestartNode, at: Stamp) -> Status:
     return status
 
 
-async def without_requests(status: Status, at: Stamp, withdraw: Withdraw | None) -> Status:
+async def without_requests(status: Status, at: Stamp, withdraw: Withdraw) -> Status:
     """The status after every request in it was withdrawn: while the document or the cluster cannot be read, nobody
     judges whether the restart is still wanted, and allowed. It is requested again once it is.
     """
-    for intent in asked_among(sent_in(status)) if withdraw is not None else ():
+    for intent in asked_among(sent_in(status)):
         has_ended = intent.unwanted_since is not None or intent.stopping_since is not None
         if not has_ended and await _is_withdrawn(withdraw, intent.step):
             status = with_withdrawn(status, intent.step, at)

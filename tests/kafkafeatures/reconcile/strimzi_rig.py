@@ -90,10 +90,16 @@ class Strimzi(Rig):
         self.pod_set()
 
     def pod_set(
-        self, name: str = "broker", owner: str = UID, observed: int = 1, *, is_empty: bool = False, **annotations: str
+        self,
+        name: str = "broker",
+        owner: str = UID,
+        observed: int = 1,
+        *,
+        is_empty: bool = False,
+        is_to_roll: bool = False,
     ) -> None:
         """A StrimziPodSet with the labels of the cluster. `owner`: uid of its `Kafka`. `is_empty`: of a node pool with
-        0 replicas.
+        0 replicas. `is_to_roll`: with the annotation on which Strimzi restarts all its pods.
         """
         templates = [
             {
@@ -105,7 +111,7 @@ class Strimzi(Rig):
         uid = {"broker": "uid-of-set"}.get(name, f"uid-of-{name}")
         metadata: Json = {"namespace": "kafka", "name": name, "uid": uid, "generation": 1, "labels": OF_KAFKA}
         owners = [{"kind": "Kafka", "name": "my-cluster", "uid": owner}]
-        metadata |= {"ownerReferences": owners, "annotations": annotations}
+        metadata |= {"ownerReferences": owners, "annotations": {RESTART: "true"} if is_to_roll else {}}
         pod_set = {"metadata": metadata, "spec": {"pods": templates}}
         self.api.server.store(f"{SETS}/{name}", {**pod_set, "status": {"observedGeneration": observed}})
 

@@ -108,7 +108,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
         "WaitingForStrimzi", "Strimzi has not processed the change of StrimziPodSet broker yet",
     ),
     "asked to restart a set": (
-        lambda strimzi: strimzi.pod_set(**{RESTART: "true"}),
+        lambda strimzi: strimzi.pod_set(is_to_roll=True),
         "WaitingForStrimzi", "Strimzi was asked to restart all pods of StrimziPodSet broker, and has not done so yet",
     ),
     "a pod stops": (

@@ -7,7 +7,7 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait import Goal, judge, progress
 from kafkafeatures.cli.kube.wait_rolled import templates_of
 from kafkafeatures.cli.shell.exit_codes import Exit
-from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, POD_SET, PODS, RESTART, Strimzi
+from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, POD_SET, PODS, Strimzi
 from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
 
 READY, ROLLED = Goal(), Goal(rolled=True)
@@ -93,7 +93,7 @@ async def test_a_kafka_without_sets_ends_no_wait_for_a_roll_whatever_an_old_stat
 async def test_a_wait_for_a_roll_goes_on_until_strimzi_has_rolled_a_set_that_it_was_asked_to_restart() -> None:
     strimzi = Strimzi()
     await strimzi.work()
-    strimzi.pod_set(**{RESTART: "true"})
+    strimzi.pod_set(is_to_roll=True)
     asked = "Strimzi was asked to restart all pods of StrimziPodSet broker, and has not done so yet"
     assert (judged(strimzi), line(strimzi)) == (None, asked)
     strimzi.pod_set()

@@ -38,8 +38,8 @@ def unprocessed(kafka: ManagingOperator) -> str:
     """Text on a resource that Strimzi has not reconciled as it is now, or has still to roll; empty for none."""
     if kafka.unprocessed:
         return f"Strimzi has not reconciled {kafka.unprocessed} as it is now"
-    roll = f"Strimzi was asked to restart all pods of {kafka.asked_to_roll}, and has not done so yet"
-    return roll if kafka.asked_to_roll else ""
+    roll = f"Strimzi was asked to restart all pods of {kafka.to_roll}, and has not done so yet"
+    return roll if kafka.to_roll else ""
 
 
 def without_sets(kafka: ManagingOperator) -> str:

@@ -174,13 +174,13 @@ def operator_of(kafka: Json, pools: Iterable[Json], sets: Iterable[Json]) -> Man
     kinds = {str(each.get("type")) for each in conditions}
     is_current = _is_observed(kafka) and "ReconciliationPaused" not in kinds
     behind = sorted(str(pool["metadata"]["name"]) for pool in pools if not _is_observed(pool))
-    asked = sorted(str(raw["metadata"]["name"]) for raw in sets if _has(raw, RESTART))
+    to_roll = sorted(str(raw["metadata"]["name"]) for raw in sets if _has(raw, RESTART))
     said = {str(each.get("type")): f"{each.get('reason')}: {each.get('message')}" for each in reversed(conditions)}
     resource = f"Kafka {metadata['name']}"
     return ManagingOperator(
         resource,
         unprocessed=resource if not is_current else f"KafkaNodePool {behind[0]}" if behind else "",
-        asked_to_roll=f"StrimziPodSet {asked[0]}" if asked else "",
+        to_roll=f"StrimziPodSet {to_roll[0]}" if to_roll else "",
         is_paused=_has(kafka, PAUSE),
         failure=_line(said.get("NotReady", "")),
     )

@@ -360,11 +360,9 @@ class Controller:
 
     async def _forget(self, key: ResourceKey) -> None:
         status = self._of(key).last.status
-        steps = [intent.step for intent in asked_among(sent_in(status))]
-        for step in steps:
-            self._claims.acts(key, by=step.by)
-        is_released = await release(steps, partial(withdraw, self._api, key.namespace), self._sleep)
-        if steps and is_released and len(steps) == len(status.intents):
+        for intent in asked_among(sent_in(status)):
+            self._claims.acts(key, by=intent.step.by)
+        if await release(status, partial(withdraw, self._api, key.namespace), self._sleep, _labels(key)):
             self._claims.acted(key)
         self._caches.pop(key, None)
         self._claims.forget(key)

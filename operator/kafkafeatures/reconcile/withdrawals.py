@@ -7,7 +7,7 @@ Called by `reconcile/act.py`, and by `reconcile/controller.py` where no document
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Status
@@ -42,29 +42,38 @@ async def without_requests(status: Status, at: Stamp, withdraw: Withdraw) -> Sta
     """The status after every request in it was withdrawn: while the document or the cluster cannot be read, nobody
     judges whether the restart is still wanted, and allowed. It is requested again once it is.
     """
-    for intent in asked_among(sent_in(status)):
-        has_ended = intent.unwanted_since is not None or intent.stopping_since is not None
-        if not has_ended and await _is_withdrawn(withdraw, intent.step):
-            status = with_withdrawn(status, intent.step, at)
+    for step in _waiting_in(status):
+        if await _is_withdrawn(withdraw, step):
+            status = with_withdrawn(status, step, at)
     return status
 
 
-async def release(steps: Iterable[RestartNode], withdraw: Withdraw, sleep: Callable[[float], Awaitable[None]]) -> bool:
-    """Withdraw the requests of a deleted resource, several times where they are refused or not answered: nothing will
-    look at them again. True if all are gone.
+async def release(
+    status: Status, withdraw: Withdraw, sleep: Callable[[float], Awaitable[None]], labels: Mapping[str, object]
+) -> bool:
+    """Withdraw the requests of a deleted resource, several times where that is refused or not answered: nothing looks
+    at them later. True if they were all that it had under way, and are gone. `labels`: of the resource, for the log.
     """
+    steps = _waiting_in(status)
+    are_all = 0 < len(steps) == len(status.intents)
     for pause in RELEASE_AFTER:
         await sleep(pause)
-        steps = [step for step in steps if not await _is_withdrawn(withdraw, step)]
+        steps = [step for step in steps if not await _is_withdrawn(withdraw, step, labels)]
         if not steps:
-            return True
+            return are_all
     return False
 
 
-async def _is_withdrawn(withdraw: Withdraw, step: RestartNode) -> bool:
+def _waiting_in(status: Status) -> list[RestartNode]:
+    """Restarts whose request may wait on a pod: it was not withdrawn, and the pod was not observed to stop."""
+    intents = asked_among(sent_in(status))
+    return [intent.step for intent in intents if intent.unwanted_since is None and intent.stopping_since is None]
+
+
+async def _is_withdrawn(withdraw: Withdraw, step: RestartNode, labels: Mapping[str, object] | None = None) -> bool:
     match await withdraw(step):
         case Applied():
             return True
         case Rejected(_, reason) | NotSent(reason) | OutcomeUnknown(reason):
-            logger.warning(not_withdrawn(step, reason))
+            logger.warning(not_withdrawn(step, reason), extra=labels)
             return False

@@ -220,6 +220,16 @@ async def test_a_request_of_a_deleted_document_that_cannot_be_withdrawn_is_logge
     assert WAITS not in strimzi.reason[1]
 
 
+async def test_a_restart_that_has_begun_is_not_withdrawn_with_its_document() -> None:
+    strimzi = await asked()
+    strimzi.restart("broker-1")
+    await strimzi.work(1)
+    await made_again(strimzi)
+    assert strimzi.requests == [ASKED]
+    await strimzi.work(1)
+    assert WAITS in strimzi.reason[1]
+
+
 WAITS = "kafka/orders has changed this cluster; nothing is sent until the outcome is known"
 
 

@@ -28,8 +28,7 @@ from kafkafeatures.core.report.status import (
     status_of_pending,
     status_of_unreachable,
 )
-from kafkafeatures.core.roll.asked import asked_among
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.asked import asked_among, request_of
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, RequestRefused, Unavailable
 from kafkafeatures.kube.events import event_of
@@ -300,16 +299,15 @@ class Controller:
         )  # fmt: skip
 
     async def _without_requests(self, key: ResourceKey, status: Status) -> Status:
-        if self._operators.handed_over:
-            return status
-        return await without_requests(status, stamp(self._clock()), partial(withdraw, self._api, key.namespace))
+        withdrawal, at = partial(withdraw, self._api, key.namespace), stamp(self._clock())
+        return status if self._operators.handed_over else await without_requests(status, at, withdrawal)
 
     def _before_act(self, _: Evaluation) -> None:
         if self._operators.handed_over:
             raise Conflict("the operator is shutting down; its successor continues")
 
     def _sends(self, key: ResourceKey, effect: EffectRecord) -> None:
-        self._claims.acts(key, effect.via, effect.step.by if isinstance(effect.step, RestartNode) else "")
+        self._claims.acts(key, effect.via, request_of(effect.step))
         self._context.effects(effect)
 
     async def _stall(self, key: ResourceKey, store: KubernetesStore, reason: Reason, message: str) -> None:

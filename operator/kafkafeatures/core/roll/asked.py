@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.engine.steps import InFlight, Step
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.drivers import asking_driver
-from kafkafeatures.core.roll.restart_node import RestartInFlight
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 
 
 def asked_among(intents: Iterable[InFlight]) -> Iterator[RestartInFlight]:
@@ -19,6 +19,11 @@ def asked_among(intents: Iterable[InFlight]) -> Iterator[RestartInFlight]:
     for intent in intents:
         if isinstance(intent, RestartInFlight) and asking_driver(intent.step.by) is not None:
             yield intent
+
+
+def request_of(step: Step) -> str:
+    """What restarts a pod, such as "annotation"; empty for an eviction, and for a step that restarts none."""
+    return step.by if isinstance(step, RestartNode) else ""
 
 
 def may_be_pending(intent: RestartInFlight, observation: Observation) -> bool:

@@ -206,7 +206,7 @@ def _set_of(raw: Json, pods: list[Json], conflict: str) -> StatefulSet:
     text = "\n".join(f"{name} {sorted(values.items())}" for name, values in sorted(wanted.items()))
     revision = hashlib.sha256(text.encode()).hexdigest()[:10]
     shown = [*templates.values(), *pods]
-    first, first_spec = shown[0]["metadata"], shown[0]["spec"]
+    first, first_spec = shown[0]["metadata"], shown[0].get("spec") or {}
     image = str(container_of(first_spec, CONTAINER).get("image") or "")
     annotations = first.get("annotations") or {}
     return StatefulSet(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 EXIT_CODE = 130
 """Exit code of a program that Ctrl-C has ended, as shells report it: 128 and the number of SIGINT."""
-_TERMINATED = 128 + int(_signal.SIGTERM)
 _ENDING = (_signal.SIGINT, _signal.SIGTERM)
 
 
@@ -42,16 +41,17 @@ class SentSteps:
         """Note a step right before it is sent."""
         self._sent.append(step)
 
+    def __str__(self) -> str:
+        if not self._sent:
+            return "nothing was changed"
+        steps = f"{len(self._sent)} step{' was' if len(self._sent) == 1 else 's were'} sent"
+        return f"{steps}: {', '.join(self._sent)}; see the result with kafkafeatures describe"
+
     def tell(self) -> None:
         """Print it to stderr, on a terminal on a line of its own behind `^C`."""
-        text = "\n" if sys.stderr.isatty() else ""
-        if self._sent:
-            steps = f"{len(self._sent)} step{' was' if len(self._sent) == 1 else 's were'} sent"
-            look = "see the result with kafkafeatures describe"
-            text += f"kafkafeatures: interrupted; {steps}: {', '.join(self._sent)}; {look}\n"
-        elif self._can_change:
-            text += "kafkafeatures: interrupted; nothing was changed\n"
-        sys.stderr.write(text)
+        line_end = "\n" if sys.stderr.isatty() else ""
+        text = f"kafkafeatures: interrupted; {self}\n" if self._can_change or self._sent else ""
+        sys.stderr.write(line_end + text)
 
 
 SENT_STEPS = SentSteps()
@@ -81,13 +81,13 @@ def leave(*_: Any) -> NoReturn:
     end(EXIT_CODE)
 
 
-_was_terminated = False
+_received: list[int] = []
+"""Numbers of signals, other than that of Ctrl-C, that end the process."""
 
 
-def _terminate(*_: Any) -> None:
+def _terminate(number: int, _frame: Any) -> None:
     """Do what Ctrl-C does, so that nothing else has to know of SIGTERM."""
-    global _was_terminated
-    _was_terminated = True
+    _received.append(number)
     if _signal.getsignal(_signal.SIGINT) is _signal.SIG_IGN:
         leave()
     _signal.raise_signal(_signal.SIGINT)
@@ -107,7 +107,7 @@ def end(code: int) -> NoReturn:
         try:
             atexit._run_exitfuncs()
         finally:
-            os._exit(_TERMINATED if code == EXIT_CODE and _was_terminated else code)
+            os._exit(128 + _received[0] if _received and code == EXIT_CODE else code)
 
 
 def raising(run: Callable[[], int]) -> int:

@@ -70,7 +70,8 @@ def connection(*flags: str) -> tuple[str, argparse.Namespace]:
         ("--profile secured", {SERVER: "of-variable:1", CONFIG: "/nowhere"}, "of-profile:1", "profile secured in"),
         ("--profile indirect", {SERVER: "of-variable:1"}, "of-properties:1", "profile indirect in"),
         ("", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
-        ("--config client.properties", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
+        ("--config client.properties", {SERVER: "of-variable:1"}, "of-properties:1", ""),
+        ("--config plain.properties", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
         ("", {SERVER: "of-variable:1", CONFIG: "client.properties"}, "of-variable:1", f"{SERVER} and {CONFIG}"),
         ("", {CONFIG: "client.properties"}, "of-properties:1", CONFIG),
         ("--config client.properties", {}, "of-properties:1", ""),
@@ -141,6 +142,7 @@ def test_flags_to_copy_have_the_connection_that_was_used(
         ("", "-f levels.yaml --profile a", "-f and --profile cannot be combined"),
         ("", "-f levels.yaml -f levels.yaml", "-f is given 2 times; this command is about one cluster"),
         ("", "-f - --config -", "cannot both be stdin"),
+        (PROFILES, "--controller-config plain.properties", "no cluster given; use --bootstrap-server"),
         ("", "", "--profile NAME, KAFKAFEATURES_BOOTSTRAP_SERVER, or bootstrap.servers in --config FILE"),
     ],
 )

@@ -173,6 +173,28 @@ def test_an_error_of_the_connection_names_its_source(
 
 
 @pytest.mark.parametrize(
+    "words", ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4"]
+)
+def test_a_command_that_changes_the_cluster_says_which_one_unless_its_address_was_typed(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words.split(), "--bootstrap-server", "127.0.0.1:1"]) == Exit.UNREACHABLE
+    assert "cluster at" not in capsys.readouterr().err
+    monkeypatch.setenv(SERVER, "127.0.0.1:1")
+    assert main(words.split()) == Exit.UNREACHABLE
+    assert capsys.readouterr().err.startswith(f"cluster at 127.0.0.1:1; the connection is that of {SERVER}\n")
+
+
+@pytest.mark.parametrize("command", ["describe", "init"])
+@pytest.mark.parametrize("flag", ["--profile", "--controller-config", "--bootstrap-server", "--config"])
+def test_a_flag_that_has_no_effect_beside_strimzi_is_refused_by_name(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--strimzi", "orders", flag, "prod"]) == Exit.USAGE
+    assert capsys.readouterr().err == f"kafkafeatures: --strimzi finds the cluster; give it without {flag}\n"
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (DOCUMENT + "---" + DOCUMENT.replace("orders", "bills"), "2 KafkaFeatures documents in it; this command"),

@@ -20,6 +20,7 @@ from kafkafeatures.cli.cluster.connection_sources import (
     names_address,
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
@@ -130,6 +131,17 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         controllers=controller_security,
         request_timeout=arguments.request_timeout,
     )
+
+
+def settings_to_change(arguments: argparse.Namespace) -> ClusterSettings:
+    """`settings_from_flags`, for a command that changes the cluster: unless its addresses were typed, a line on stderr
+    has them and their source, before any question.
+    """
+    settings = settings_from_flags(arguments)
+    if arguments.connection_source:
+        addresses = ",".join(map(str, (*settings.bootstrap_servers, *settings.bootstrap_controllers)))
+        tell(f"cluster at {addresses}; the connection is that of {arguments.connection_source}")
+    return settings
 
 
 def security_of_flags(arguments: argparse.Namespace) -> tuple[Security, Security] | None:

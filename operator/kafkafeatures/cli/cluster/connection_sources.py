@@ -63,7 +63,8 @@ def check_connection_flags(arguments: argparse.Namespace) -> None:
 
 def fill_in(arguments: argparse.Namespace) -> None:
     """Set connection flags that were not given to the values of the other sources, and `connection_source` to the names
-    of these. The addresses in a typed `--config` are set before. Raises CommandFailed for a profile that cannot be used.
+    of these. The addresses in a typed `--config` are set before. Raises CommandFailed for a profile that cannot be
+    used.
     """
     if arguments.profile:
         from kafkafeatures.cli.cluster.profiles import profile_named

@@ -131,7 +131,7 @@ ALERTS = (
         "30m",
         "NotificationsFailing.md",
         "Notifications of the operator have not been delivered for half an hour",
-        "People are not notified when they have to act. The operator's log says why; it gives up after an hour.",
+        "People are not notified when they have to act. The operator's log says why.",
     ),
     Alert(
         "KafkaFeaturesMigrationStuck",

@@ -209,9 +209,10 @@ _WAITING = page(
 
 _NOTIFICATIONS_FAILING = page(
     r"""
-    Safe: Kafka and reconciliations are not affected. The operator repeats each notification for an hour.
+    Safe: Kafka and reconciliations are not affected. The operator repeats each notification, at last every
+    5 minutes, until it is delivered or no longer applies.
 
-    Confirm: The operator logs the cause at the first failure, and once more for each notification that it gives up:
+    Confirm: The operator logs the cause at the first failure, and the first delivery after it:
 
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep notification
 
@@ -230,7 +231,7 @@ _NOTIFICATIONS_FAILING = page(
     - `the certificate of the webhook is not trusted`: mount your CA (`volumes`, `volumeMounts`), and set
       `SSL_CERT_FILE` in `extraEnv`.
 
-    Notifications that were given up are sent again after a restart of the operator, if they still apply.
+    What still applies is delivered within 5 minutes.
     """
 )
 

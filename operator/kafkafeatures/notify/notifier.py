@@ -3,6 +3,8 @@
 Called by `reconcile/controller.py` after each reconciliation (`tell`), which it never makes wait. A delivery is noted
 in `status.notified` by the next reconciliation, which is asked for at once. So a notification is sent at least once:
 once more if the operator ends between the delivery and that note, or if the receiver took it and answered too late.
+It is sent again until the receiver takes it or the status no longer calls for it: a receiver that is mended after days
+still learns what waits by then.
 """
 
 from __future__ import annotations
@@ -34,10 +36,8 @@ AT_ONCE = 4
 """Requests at the same time."""
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0
 """Seconds until the first retry, and between later ones at most."""
-GIVE_UP_AFTER = 3600.0
-"""Seconds after which a notification is dropped."""
-RESULTS = ("delivered", "failed", "dropped", "withdrawn")
-"""What is counted: deliveries, requests that failed, notifications that were given up, and that were no longer true."""
+RESULTS = ("delivered", "failed", "withdrawn")
+"""What is counted: deliveries, requests that failed, and notifications that no longer applied."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +46,12 @@ logger = logging.getLogger(__name__)
 class _Deliveries:
     """Deliveries of one resource, by key of the notification.
 
-    uid: of the resource. pending: tasks. ended: what was delivered, until the status has it. dropped: what was given
-    up, and is not tried again while it lasts.
+    uid: of the resource. pending: tasks. ended: what was delivered, until the status has it.
     """
 
     uid: str
     pending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     ended: dict[str, Stamp] = field(default_factory=dict)
-    dropped: set[str] = field(default_factory=set)
 
     def withdraw(self, keys: set[str]) -> int:
         """Cancel these deliveries; return their number."""
@@ -101,7 +99,6 @@ class Notifier:
         }
         for _ in range(deliveries.withdraw(deliveries.pending.keys() - due.keys())):
             self._count("withdrawn")
-        deliveries.dropped &= due.keys()
         notified = status.notified
         for delivery in notified:
             if deliveries.ended.get(delivery.key) == delivery.at:
@@ -110,8 +107,8 @@ class Notifier:
             notified = with_delivery(notified, key, at, due.keys())
         now = self._environment.clock()
         for key, notification in due.items():
-            is_begun = key in deliveries.pending or key in deliveries.dropped
-            if not is_begun and not is_delivered(notification, notified, now) and len(self._tasks) < MAX_PENDING:
+            is_told = key in deliveries.pending or is_delivered(notification, notified, now)
+            if not is_told and len(self._tasks) < MAX_PENDING:
                 self._begin(Message(resource, uid, notification, self._settings.sender), deliveries)
         return notified
 
@@ -146,53 +143,42 @@ class Notifier:
         task.add_done_callback(self._tasks.discard)
 
     async def _deliver(self, message: Message, deliveries: _Deliveries) -> None:
-        """Send a notification until it is delivered, or `GIVE_UP_AFTER` has passed."""
+        """Send a notification until it is delivered."""
+        await self._send(message)
         key = message.notification.key
-        was_taken = await self._try(message)
         deliveries.pending.pop(key, None)
-        if not was_taken:
-            deliveries.dropped.add(key)
-            self._count("dropped")
-            return
         deliveries.ended[key] = stamp(self._environment.clock())
         self._count("delivered")
         self._delivered(message.resource)
 
-    async def _try(self, message: Message) -> bool:
-        """Send it until the receiver takes it; False if that takes too long."""
+    async def _send(self, message: Message) -> None:
+        """Send it until the receiver takes it."""
         body = msgspec.json.encode(self._format(message))
         monotonic, delay = self._environment.monotonic, FIRST_RETRY
-        end = monotonic() + GIVE_UP_AFTER
         while True:
             try:
-                await self._environment.sleep(max(self._not_before - monotonic(), 0.0))
                 async with self._slots:
+                    # In the slot: what waits for one must not be sent in a pause that begins meanwhile.
+                    while (pause := self._not_before - monotonic()) > 0:
+                        await self._environment.sleep(pause)
                     await self._webhook.post(body)
             except NotDelivered as error:
                 self._not_before = max(self._not_before, monotonic() + error.wait)
                 self._count("failed")
-                pause = max(self._environment.jittered(delay), error.wait)
-                if monotonic() + pause >= end:
-                    logger.error("a notification was dropped: %s", error, extra=_labels(message))
-                    return False
                 self._note_failure(error)
-                await self._environment.sleep(pause)
+                await self._environment.sleep(max(self._environment.jittered(delay), error.wait))
                 delay = min(2 * delay, LAST_RETRY)
             else:
                 self._note_success()
-                return True
+                return
 
     def _note_failure(self, error: NotDelivered) -> None:
         """Log the first failure, not each one."""
         if not self._is_failing:
-            logger.warning("notifications fail, and are tried again for an hour: %s", error)
+            logger.warning("notifications fail, and are tried again: %s", error)
         self._is_failing = True
 
     def _note_success(self) -> None:
         if self._is_failing:
             logger.info("notifications are delivered again")
         self._is_failing = False
-
-
-def _labels(message: Message) -> dict[str, object]:
-    return {"namespace": message.resource.namespace, "resource": message.resource.name}

@@ -65,6 +65,7 @@ class Receiver:
     paths: list[str] = field(default_factory=list)
     port: int = 0
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    has_request: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def url_file(self) -> str:
@@ -85,6 +86,7 @@ class Receiver:
             length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length:"))
             self.requests.append(json.loads(await reader.readexactly(int(length.partition(":")[2]))))
             self.paths.append(head.split()[1])
+            self.has_request.set()
             await (self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])(writer)
         except (ConnectionError, EOFError):
             pass  # it was closed
@@ -110,11 +112,15 @@ async def receiving(folder: Path, *answers: Answer) -> AsyncIterator[Receiver]:
 
 
 class Hours:
-    """Time that passes only in pauses, each at once, or not at all (`stands_still`). `pauses`: their seconds."""
+    """Time that passes only in pauses, each at once, or not at all (`stands_still`).
+
+    pauses: their seconds; each is put into `begun` too.
+    """
 
     def __init__(self, *, stands_still: bool = False) -> None:
         self.seconds = 0.0
         self.pauses: list[float] = []
+        self.begun: asyncio.Queue[float] = asyncio.Queue()
         self._stands_still = stands_still
 
     @property
@@ -124,6 +130,7 @@ class Hours:
     async def _sleep(self, seconds: float) -> None:
         if seconds > 0:
             self.pauses.append(seconds)
+            self.begun.put_nowait(seconds)
             if self._stands_still:
                 await asyncio.get_running_loop().create_future()
         self.seconds += seconds

@@ -18,7 +18,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.report.notifications import NotificationEvent
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.notify import notifier as module
-from kafkafeatures.notify.notifier import GIVE_UP_AFTER, Notifier
+from kafkafeatures.notify.notifier import AT_ONCE, Notifier
 from kafkafeatures.notify.settings import NotifySettings
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.notify.receiver import (
@@ -144,34 +144,33 @@ async def test_a_pause_that_the_receiver_asks_for_holds_all_notifications(tmp_pa
         assert len(rig.receiver.requests) == 1
 
 
-async def test_a_receiver_that_is_down_costs_one_line_of_the_log_and_the_notification_is_dropped_after_an_hour(
+async def test_a_pause_that_begins_holds_what_waits_for_a_slot(tmp_path: Path) -> None:
+    hours = Hours(stands_still=True)
+    async with telling(tmp_path, answer(429, Retry_After="90"), hours=hours) as rig:
+        for number in range(3 * AT_ONCE):
+            rig.tell(resource=ResourceKey("kafka", f"k{number}"))
+        async with asyncio.timeout(10):
+            for _ in range(2 * AT_ONCE):  # those that were answered, and those that have the slots now
+                await hours.begun.get()
+        assert len(rig.receiver.requests) == AT_ONCE
+
+
+async def test_a_receiver_that_is_down_for_hours_costs_one_line_of_the_log_and_gets_the_notification_at_last(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    async with telling(tmp_path, answer(500)) as rig:
+    async with telling(tmp_path, *[answer(500)] * 50, answer(200)) as rig:
         rig.tell()
-        await rig.until_idle()
         assert rig.tell().notified == ()
-        assert rig.tell().notified == ()
-        await rig.until_idle()
-    assert rig.results["dropped"] == 1
-    assert GIVE_UP_AFTER - 300 <= sum(rig.hours.pauses) <= GIVE_UP_AFTER
+        assert await rig.until_noted() == ORDERS
+    assert rig.results == {"failed": 50, "delivered": 1}
+    assert sum(rig.hours.pauses) > 3 * 3600
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("kafkafeatures")]
     assert lines == [
-        "notifications fail, and are tried again for an hour: the webhook answers HTTP 500",
-        "a notification was dropped: the webhook answers HTTP 500",
+        "notifications fail, and are tried again: the webhook answers HTTP 500",
+        "notifications are delivered again",
     ]
     assert SECRET not in caplog.text
-
-
-async def test_what_was_dropped_is_tried_again_once_it_comes_back(tmp_path: Path) -> None:
-    async with telling(tmp_path, answer(500)) as rig:
-        rig.tell()
-        await rig.until_idle()
-        rig.receiver.answers = [answer(200)]
-        rig.tell(IN_SYNC)
-        rig.tell()
-        assert await rig.until_noted() == ORDERS
 
 
 async def test_what_is_no_longer_true_is_withdrawn(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from kafkafeatures.notify.notifier import Notifier
 from kafkafeatures.notify.settings import NotifySettings
 from tests.kafkafeatures.notify.receiver import Answer, Hours, Receiver, answer, is_silent, receiving
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
+from tests.kafkafeatures.reconcile.test_operators import TwoOperators
 from tests.kafkafeatures.reconcile.test_schema import schema_without
 from tests.simulated.orders import KEY, Orders
 
@@ -125,6 +126,8 @@ async def test_a_failing_receiver_changes_no_status(tmp_path: Path) -> None:
     async with notified(tmp_path, answer(500)) as world:
         for _ in range(3):
             await world.rig.work()
+        async with asyncio.timeout(10):
+            await world.receiver.has_request.wait()
         writes = world.api.writes
         await world.rig.work()
     assert (world.notified, world.api.writes) == ([], writes)
@@ -139,3 +142,18 @@ async def test_an_older_crd_that_drops_the_note_costs_no_second_notification_in_
             await world.rig.work()
     assert (world.notified, len(world.texts)) == ([], 1)
     assert world.api.condition("Ready")["reason"] == "ApprovalRequired"
+
+
+async def test_two_operators_that_stop_for_each_other_are_told_of(tmp_path: Path) -> None:
+    two = TwoOperators()
+    async with receiving(tmp_path) as receiver:
+        world = Notified(receiver, two.api)
+        two.first = Rig(two.api, two.kafka, "a", notifier=world.notifier)
+        await two.begun()
+        await two.settled(two.first, two.second)
+        assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
+        await world.until_delivered()
+        await two.settled(two.first, two.second)
+        await world.notifier.close()
+    (text,) = world.texts
+    assert text.startswith("kafka/orders: action required (ConflictDetected): ")

@@ -145,7 +145,7 @@ def test_on_the_port_of_http_browsers_name_the_host_alone(server: PageServer, mo
 def test_a_request_that_never_ends_is_cut_however_often_a_part_of_it_arrives(
     server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve_pages, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(serve_pages, "REQUEST_SECONDS", 1.0)
     with socket.create_connection((ADDRESS, server.port), timeout=0.02) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\n")
         for _ in range(500):
@@ -164,7 +164,7 @@ def test_a_connection_beyond_the_limit_is_closed_and_those_that_end_make_room(
     with running(PageServer(pages, 0)) as server:
         with socket.create_connection((ADDRESS, server.port), timeout=10) as only:
             only.sendall(b"GET / HTTP/1.1\r\n")
-            with socket.create_connection((ADDRESS, server.port), timeout=10) as further:
+            with socket.create_connection((ADDRESS, server.port), timeout=5) as further:
                 assert further.recv(1) == b""
             only.sendall(b"\r\n")
             while only.recv(4096):

@@ -1,4 +1,5 @@
 """Handling of Ctrl-C: the program ends with exit code 130 and without a traceback, from its first line to its last.
+SIGTERM ends it in the same way, with exit code 143.
 
 Called by `__main__.py`, by `cli/shell/main.py` around each command, and by commands that run an event loop. It is
 imported before everything else, so it imports only modules that Python has loaded by then. While a program starts or
@@ -11,6 +12,7 @@ not covered.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # what `signal` is made of, built in
+import atexit
 import os
 import sys
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 EXIT_CODE = 130
 """Exit code of a program that Ctrl-C has ended, as shells report it: 128 and the number of SIGINT."""
+_ENDING = (_signal.SIGINT, _signal.SIGTERM)
 
 
 class SentSteps:
@@ -38,16 +41,17 @@ class SentSteps:
         """Note a step right before it is sent."""
         self._sent.append(step)
 
+    def __str__(self) -> str:
+        if not self._sent:
+            return "nothing was changed"
+        steps = f"{len(self._sent)} step{' was' if len(self._sent) == 1 else 's were'} sent"
+        return f"{steps}: {', '.join(self._sent)}; see the result with kafkafeatures describe"
+
     def tell(self) -> None:
         """Print it to stderr, on a terminal on a line of its own behind `^C`."""
-        text = "\n" if sys.stderr.isatty() else ""
-        if self._sent:
-            steps = f"{len(self._sent)} step{' was' if len(self._sent) == 1 else 's were'} sent"
-            look = "see the result with kafkafeatures describe"
-            text += f"kafkafeatures: interrupted; {steps}: {', '.join(self._sent)}; {look}\n"
-        elif self._can_change:
-            text += "kafkafeatures: interrupted; nothing was changed\n"
-        sys.stderr.write(text)
+        line_end = "\n" if sys.stderr.isatty() else ""
+        text = f"kafkafeatures: interrupted; {self}\n" if self._can_change or self._sent else ""
+        sys.stderr.write(line_end + text)
 
 
 SENT_STEPS = SentSteps()
@@ -67,6 +71,8 @@ def guard() -> None:
             leave() if isinstance(problem.exc_value, KeyboardInterrupt) else unraisable(problem)
 
         sys.excepthook, sys.unraisablehook = of_uncaught, of_unraisable
+    if _signal.getsignal(_signal.SIGTERM) is _signal.SIG_DFL:
+        _signal.signal(_signal.SIGTERM, _terminate)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
 
 
@@ -75,16 +81,33 @@ def leave(*_: Any) -> NoReturn:
     end(EXIT_CODE)
 
 
+_received: list[int] = []
+"""Numbers of signals, other than that of Ctrl-C, that end the process."""
+
+
+def _terminate(number: int, _frame: Any) -> None:
+    """Do what Ctrl-C does, so that nothing else has to know of SIGTERM."""
+    _received.append(number)
+    if _signal.getsignal(_signal.SIGINT) is _signal.SIG_IGN:
+        leave()
+    _signal.raise_signal(_signal.SIGINT)
+
+
 def end(code: int) -> NoReturn:
-    """End the process with this exit code, after output is flushed. It waits neither for threads that resolve names nor
-    for Python's own cleanup, which takes a tenth of the time of a short command.
+    """End the process with this exit code, after output is flushed and temporary files are removed (`weakref.finalize`,
+    `tempfile`). It waits neither for threads that resolve names nor for the rest of Python's cleanup, which takes a
+    tenth of the time of a short command.
     """
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
     finally:
-        os._exit(code)
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, _ENDING)  # they would leave files behind
+        try:
+            atexit._run_exitfuncs()
+        finally:
+            os._exit(128 + _received[0] if _received and code == EXIT_CODE else code)
 
 
 def raising(run: Callable[[], int]) -> int:

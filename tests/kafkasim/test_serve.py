@@ -77,6 +77,12 @@ def test_the_page_of_a_resource_has_the_nodes_and_the_restarts_of_its_cluster(
     assert isinstance(history, RollHistory), history
     assert [absence.node_id for absence in history.absences] == [3]
     nodes = str(readings.nodes(resource_of(id_), NOW))
+    assert "Restarts are those of" not in nodes
+    seconds += LOG_EVERY
+    assert readings.history(resource_of("another-cluster")) == history  # the last one that was read
+    nodes = str(readings.nodes(resource_of(id_), NOW))
+    assert "Restarts are those of" in nodes
+    assert "The metadata log: " in nodes
     assert {kind for kind, _ in cells(nodes, "metadata.version")} == {"good"}
     assert "read at " in nodes
     other = ClusterOfResource(settings, reader)

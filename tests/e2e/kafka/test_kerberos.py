@@ -50,8 +50,12 @@ class Secured:
     def describe(self, jaas: str, **environment: str) -> tuple[int, str]:
         """The exit code, and what `describe` says."""
         flags = "--bootstrap-server", self.cluster.bootstrap_servers, "--config", str(self.config(jaas))
-        done = run("describe", *flags, environment={**self.realm.environment, **environment})
+        temporary = self.realm.folder / "temporary"
+        temporary.mkdir(exist_ok=True)
+        variables = {**self.realm.environment, "TMPDIR": str(temporary), **environment}
+        done = run("describe", *flags, environment=variables)
         assert done.stderr.count("\n") <= 1
+        assert list(temporary.iterdir()) == []  # neither keytab nor tickets
         return done.returncode, done.stdout + done.stderr
 
     @property
@@ -149,9 +153,12 @@ def test_apply_dry_runs_a_document_with_keytab_and_krb5_conf_in_a_secret(secured
         tls={"caSecretRef": {"name": "login"}},
         sasl={"mechanism": "GSSAPI", "username": ALICE, "secretRef": {"name": "login"}},
     )
-    environment = {**secured.realm.environment, "KRB5_CONFIG": "/nowhere"}
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**secured.realm.environment, "KRB5_CONFIG": "/nowhere", "TMPDIR": str(temporary)}
     done = run("plan", "-f", str(path), "--secrets-dir", str(login.parent), environment=environment)
     assert done.returncode == 0, done.stderr
+    assert list(temporary.iterdir()) == []  # neither keytab nor tickets
 
 
 class Authentications:

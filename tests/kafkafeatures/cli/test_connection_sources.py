@@ -70,7 +70,8 @@ def connection(*flags: str) -> tuple[str, argparse.Namespace]:
         ("--profile secured", {SERVER: "of-variable:1", CONFIG: "/nowhere"}, "of-profile:1", "profile secured in"),
         ("--profile indirect", {SERVER: "of-variable:1"}, "of-properties:1", "profile indirect in"),
         ("", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
-        ("--config client.properties", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
+        ("--config client.properties", {SERVER: "of-variable:1"}, "of-properties:1", ""),
+        ("--config plain.properties", {SERVER: "of-variable:1"}, "of-variable:1", SERVER),
         ("", {SERVER: "of-variable:1", CONFIG: "client.properties"}, "of-variable:1", f"{SERVER} and {CONFIG}"),
         ("", {CONFIG: "client.properties"}, "of-properties:1", CONFIG),
         ("--config client.properties", {}, "of-properties:1", ""),
@@ -141,6 +142,7 @@ def test_flags_to_copy_have_the_connection_that_was_used(
         ("", "-f levels.yaml --profile a", "-f and --profile cannot be combined"),
         ("", "-f levels.yaml -f levels.yaml", "-f is given 2 times; this command is about one cluster"),
         ("", "-f - --config -", "cannot both be stdin"),
+        (PROFILES, "--controller-config plain.properties", "no cluster given; use --bootstrap-server"),
         ("", "", "--profile NAME, KAFKAFEATURES_BOOTSTRAP_SERVER, or bootstrap.servers in --config FILE"),
     ],
 )
@@ -168,6 +170,28 @@ def test_an_error_of_the_connection_names_its_source(
     assert f'that the node runs; the connection is that of {SERVER}", "exitCode": 5' in capsys.readouterr().err
     assert main(["describe", "--bootstrap-server", "127.0.0.1:1"]) == Exit.UNREACHABLE
     assert "the connection is that of" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4"]
+)
+def test_a_command_that_changes_the_cluster_says_which_one_unless_its_address_was_typed(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words.split(), "--bootstrap-server", "127.0.0.1:1"]) == Exit.UNREACHABLE
+    assert "cluster at" not in capsys.readouterr().err
+    monkeypatch.setenv(SERVER, "127.0.0.1:1")
+    assert main(words.split()) == Exit.UNREACHABLE
+    assert capsys.readouterr().err.startswith(f"cluster at 127.0.0.1:1; the connection is that of {SERVER}\n")
+
+
+@pytest.mark.parametrize("command", ["describe", "init"])
+@pytest.mark.parametrize("flag", ["--profile", "--controller-config", "--bootstrap-server", "--config"])
+def test_a_flag_that_has_no_effect_beside_strimzi_is_refused_by_name(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--strimzi", "orders", flag, "prod"]) == Exit.USAGE
+    assert capsys.readouterr().err == f"kafkafeatures: --strimzi finds the cluster; give it without {flag}\n"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from html import unescape
 from threading import Event, Thread
@@ -17,6 +18,7 @@ from kafkafeatures.api.names import PAUSE
 from kafkafeatures.cli.kube.api import Away, NotFound
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.serve import live
+from kafkafeatures.cli.serve import server as serve_pages
 from kafkafeatures.cli.serve.live import EVERY, Live, Reader
 from kafkafeatures.cli.serve.resources import ResourcePages
 from kafkafeatures.cli.serve.server import ADDRESS, PageServer
@@ -71,11 +73,17 @@ def pages(kube: Kube) -> Iterator[ResourcePages]:
 
 @pytest.fixture
 def server(pages: ResourcePages) -> Iterator[PageServer]:
-    with PageServer(pages, 0) as made:
-        thread = Thread(target=made.serve_forever, args=(0.01,))
-        thread.start()
+    with running(PageServer(pages, 0)) as made:
         yield made
-        made.shutdown()
+
+
+@contextmanager
+def running(server: PageServer) -> Iterator[PageServer]:
+    with server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
         thread.join()
 
 
@@ -125,6 +133,46 @@ def test_a_request_of_another_site_is_refused(server: PageServer, headers: dict[
 def test_the_page_may_read_its_own_server(server: PageServer) -> None:
     for host in (f"127.0.0.1:{server.port}", f"localhost:{server.port}"):
         assert answer(server, f"/{server.token}/", Host=host, Origin=f"http://{host}")[0] == 200
+
+
+def test_on_the_port_of_http_browsers_name_the_host_alone(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_pages, "HTTP_PORT", server.port)
+    for host in ("127.0.0.1", "localhost"):
+        assert answer(server, f"/{server.token}/", Host=host, Origin=f"http://{host}")[0] == 200
+    assert answer(server, f"/{server.token}/", Host="kafka.example")[0] == 403
+
+
+def test_a_request_that_never_ends_is_cut_however_often_a_part_of_it_arrives(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve_pages, "REQUEST_SECONDS", 1.0)
+    with socket.create_connection((ADDRESS, server.port), timeout=0.02) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        for _ in range(500):
+            with suppress(TimeoutError):
+                assert slow.recv(1) == b""
+                break
+            slow.sendall(b"X")
+        else:
+            pytest.fail("not cut")
+
+
+def test_a_connection_beyond_the_limit_is_closed_and_those_that_end_make_room(
+    pages: ResourcePages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve_pages, "MOST_CONNECTIONS", 1)
+    with running(PageServer(pages, 0)) as server:
+        with socket.create_connection((ADDRESS, server.port), timeout=10) as only:
+            only.sendall(b"GET / HTTP/1.1\r\n")
+            with socket.create_connection((ADDRESS, server.port), timeout=5) as further:
+                assert further.recv(1) == b""
+            only.sendall(b"\r\n")
+            while only.recv(4096):
+                pass
+        while True:  # its place is free once its thread has ended
+            with suppress(OSError, http.client.HTTPException):
+                assert answer(server, f"/{server.token}/")[0] == 200
+                break
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])

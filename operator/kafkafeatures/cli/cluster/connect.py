@@ -20,6 +20,7 @@ from kafkafeatures.cli.cluster.connection_sources import (
     names_address,
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
@@ -107,11 +108,11 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         arguments.connection_source = f"spec.cluster of {arguments.file[0]}"
         is_default = arguments.request_timeout == DEFAULT_TIMEOUT
         return settings if is_default else replace(settings, request_timeout=arguments.request_timeout)
+    typed_config, broker_security = arguments.config, _broker_security(arguments)
     fill_in(arguments)
-    broker_security, controller_security, properties = _configs(arguments)
-    if not names_address(arguments):
-        arguments.bootstrap_server = properties.get("bootstrap.servers")
-        arguments.bootstrap_controller = properties.get("bootstrap.controllers")
+    if arguments.config != typed_config:  # no file is read twice, since it may be stdin
+        broker_security = _broker_security(arguments)
+    controller_security = _controller_security(arguments, broker_security)
     if not names_address(arguments):
         source = f"; {arguments.connection_source} names none" if arguments.connection_source else ""
         raise CommandFailed(f"{NO_CLUSTER}{source}", Exit.USAGE)
@@ -132,21 +133,41 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     )
 
 
+def settings_to_change(arguments: argparse.Namespace) -> ClusterSettings:
+    """`settings_from_flags`, for a command that changes the cluster: unless its addresses were typed, a line on stderr
+    has them and their source, before any question.
+    """
+    settings = settings_from_flags(arguments)
+    if arguments.connection_source:
+        addresses = ",".join(map(str, (*settings.bootstrap_servers, *settings.bootstrap_controllers)))
+        tell(f"cluster at {addresses}; the connection is that of {arguments.connection_source}")
+    return settings
+
+
 def security_of_flags(arguments: argparse.Namespace) -> tuple[Security, Security] | None:
     """The security for brokers, and for controllers, in place of that of documents; None without `--config` and
     `--controller-config`. Raises CommandFailed.
     """
     if Path("-") in arguments.file and Path("-") in (arguments.config, arguments.controller_config):
         raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
-    return _configs(arguments)[:2] if arguments.config or arguments.controller_config else None
+    if not arguments.config and not arguments.controller_config:
+        return None
+    brokers = _security(arguments.config)[0]
+    return brokers, _controller_security(arguments, brokers)
 
 
-def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping[str, str]]:
-    """The security for brokers, and for controllers; and the properties in the file of `--config`."""
-    brokers, properties = _security(arguments.config)
-    # The same file is not read twice, since it may be stdin.
-    has_controller_file = arguments.controller_config not in (None, arguments.config)
-    return brokers, _security(arguments.controller_config)[0] if has_controller_file else brokers, properties
+def _broker_security(arguments: argparse.Namespace) -> Security:
+    """The security in the file of `--config`, whose addresses are used if no other is named."""
+    security, properties = _security(arguments.config)
+    if not names_address(arguments):
+        arguments.bootstrap_server = properties.get("bootstrap.servers")
+        arguments.bootstrap_controller = properties.get("bootstrap.controllers")
+    return security
+
+
+def _controller_security(arguments: argparse.Namespace, brokers: Security) -> Security:
+    has_file = arguments.controller_config not in (None, arguments.config)
+    return _security(arguments.controller_config)[0] if has_file else brokers
 
 
 def cluster_of(settings: ClusterSettings) -> Cluster:

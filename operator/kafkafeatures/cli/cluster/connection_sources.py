@@ -2,10 +2,12 @@
 
 1. Flags. `-f FILE` and `--profile NAME` each stand for a whole connection, so they exclude `--bootstrap-*`; with them
    the environment counts for nothing.
-2. The environment: KAFKAFEATURES_BOOTSTRAP_SERVER without `--bootstrap-*`, KAFKAFEATURES_CONFIG without `--config`.
+   `bootstrap.servers` and `bootstrap.controllers` in a typed `--config` count as flags: its credentials are for them.
+2. The environment: KAFKAFEATURES_BOOTSTRAP_SERVER without an address of a flag, KAFKAFEATURES_CONFIG without
+   `--config`.
 3. The default profile, only if flags and environment name neither an address nor a file of client properties: so the
    credentials of a profile are never sent to an address that is from elsewhere.
-4. `bootstrap.servers` and `bootstrap.controllers` of the client properties, if no address is named.
+4. The addresses in the client properties of KAFKAFEATURES_CONFIG or of a profile, if no address is named.
 
 No source but flags confirms or approves anything.
 """
@@ -40,6 +42,12 @@ def names_cluster(arguments: argparse.Namespace) -> bool:
     return names_address(arguments) or bool(arguments.file or arguments.profile)
 
 
+def connection_flags_of(arguments: argparse.Namespace) -> list[str]:
+    """The flags about the connection that were given, for commands that find the cluster in another way."""
+    names = (*_ADDRESSES, *_CONFIGS, "profile", "file", "secrets_dir")
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name, None)]
+
+
 def check_connection_flags(arguments: argparse.Namespace) -> None:
     """Raise CommandFailed for flags that name two clusters, or two files of client properties."""
     for whole, excluded, subject in (
@@ -55,7 +63,8 @@ def check_connection_flags(arguments: argparse.Namespace) -> None:
 
 def fill_in(arguments: argparse.Namespace) -> None:
     """Set connection flags that were not given to the values of the other sources, and `connection_source` to the names
-    of these. Raises CommandFailed for a profile that cannot be used.
+    of these. The addresses in a typed `--config` are set before. Raises CommandFailed for a profile that cannot be
+    used.
     """
     if arguments.profile:
         from kafkafeatures.cli.cluster.profiles import profile_named
@@ -63,7 +72,7 @@ def fill_in(arguments: argparse.Namespace) -> None:
         _use_profile(arguments, profile_named(arguments.profile))
     else:
         _use_environment(arguments)
-        if not names_address(arguments) and not arguments.config:
+        if not any(getattr(arguments, name) for name in (*_ADDRESSES, *_CONFIGS)):
             from kafkafeatures.cli.cluster.profiles import default_profile
 
             if (profile := default_profile()) is not None:

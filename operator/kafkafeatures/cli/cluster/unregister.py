@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_from_flags
+from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_to_change
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.facts.observation import Node
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Check the node, ask the user, unregister it, and read the cluster to see that it is gone."""
     role = Role.CONTROLLER if arguments.broker is None else Role.BROKER
     node_id = arguments.controller if arguments.broker is None else arguments.broker
-    settings = settings_from_flags(arguments)
+    settings = settings_to_change(arguments)
     if not arguments.yes:
         _ask(on_cluster(_read_node(settings, role, node_id)), role)
     on_cluster(_unregister(settings, role, node_id))

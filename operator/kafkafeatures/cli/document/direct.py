@@ -18,7 +18,7 @@ from kafkafeatures.cli.cluster.connect import (
     add_connection_flags,
     look,
     on_cluster,
-    settings_from_flags,
+    settings_to_change,
 )
 from kafkafeatures.cli.cluster.document_reader import STDIN
 from kafkafeatures.cli.document.apply import add_apply_flags, apply_all
@@ -69,7 +69,7 @@ def levels_of(features: list[FeatureLevel]) -> dict[str, int]:
 
 def carry_out(command: str, arguments: argparse.Namespace, targets_of: Targets) -> int:
     """Read the cluster, make the document, and apply it. Returns the exit code."""
-    settings, file = settings_from_flags(arguments), arguments.save
+    settings, file = settings_to_change(arguments), arguments.save
     if file is not None and file.exists():
         raise CommandFailed(f"{file} exists already; use apply -f {file}, or name another file", Exit.USAGE)
     words = _command_line(command, arguments)

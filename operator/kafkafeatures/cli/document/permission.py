@@ -17,6 +17,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, paragraph, tell
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.levels.stage import levels_in
+from kafkafeatures.interrupts import SENT_STEPS
 from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.file_store import FileStore
 
@@ -88,7 +89,7 @@ class Permission:
             answer = _answer("Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ")
             is_confirmed = answer.lower() in ("y", "yes")
         if not is_confirmed:
-            raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
+            raise CommandFailed(f"not confirmed; {SENT_STEPS}", Exit.BLOCKED)
         self._confirmed = plan.hash
         if question.approves:
             self._store.approve(plan.hash)

@@ -18,6 +18,7 @@ from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND
 from kafkafeatures.api.spec import ClusterSpec, StrimziSpec
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import look, on_cluster
+from kafkafeatures.cli.cluster.connection_sources import connection_flags_of
 from kafkafeatures.cli.kube.api import Denied, Kube, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.engine.desired_state import Rollout
@@ -192,8 +193,8 @@ def _user(kafka: Kafka, spec: StrimziSpec, namespace: str) -> str:
 
 
 def _spec_of(arguments: argparse.Namespace) -> StrimziSpec:
-    if arguments.bootstrap_server or arguments.bootstrap_controller or arguments.config:
-        raise CommandFailed("--strimzi finds the cluster; give it without --bootstrap-* and --config", Exit.USAGE)
+    if excluded := connection_flags_of(arguments):
+        raise CommandFailed(f"--strimzi finds the cluster; give it without {excluded[0]}", Exit.USAGE)
     return StrimziSpec(name=arguments.strimzi, user=arguments.strimzi_user, listener=arguments.strimzi_listener or None)
 
 

@@ -18,7 +18,7 @@ from kafkafeatures.cli.pages.roll_rows import window_begins
 from kafkafeatures.cli.serve.frame import age_of, live_page
 from kafkafeatures.cli.serve.live import Live, Reader
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.html_parts import Html, box, text
+from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, text
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.kafka.base.settings import ClusterSettings
@@ -60,7 +60,9 @@ class ClusterOfResource:
         self._status = EMPTY
 
     def history(self, resource: KubeResource) -> RollHistory | str:
-        """Restarts by the metadata log, as it was last read, or the reason why it was not read."""
+        """Restarts by the metadata log, or the reason why it was not read. `nodes` has the reason why the last reading
+        of it failed, if there are restarts of an earlier one.
+        """
         self._status = resource.status
         picture = self._history.picture()
         return picture.value or picture.failure or "It is being read."
@@ -71,6 +73,12 @@ class ClusterOfResource:
         parts = [Html("<h2>Nodes</h2>")]
         if picture.failure:
             parts.append(age_of(picture, current_time))
+        history = self._history.picture()
+        if history.failure and history.value is not None and history.failure != picture.failure:
+            old = Html(
+                '<p class="box"><strong class="bad">Restarts are those of {}</strong><br>The metadata log: {}</p>'
+            )
+            parts.append(old.format(text(day_and_time(history.read_at)), text(history.failure)))
         if picture.value is not None:
             id_ = identity(picture.value)[0]
             if expected_id in ("", id_):

@@ -9,11 +9,14 @@ a frame, and does not learn the address from links (no referrer).
 from __future__ import annotations
 
 import secrets
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
+from threading import BoundedSemaphore, Timer
 from typing import Any
 
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -22,7 +25,11 @@ from kafkafeatures.cli.shell.output import tell
 ADDRESS = "127.0.0.1"
 TOKEN_BYTES = 32
 REQUEST_SECONDS = 10
-"""Time limit for a request to arrive, and for each part of the answer to be taken."""
+"""Time limit for a request to arrive and its answer to be taken, both together."""
+MOST_CONNECTIONS = 64
+"""Connections at the same time, each with two threads; further ones are closed."""
+HTTP_PORT = 80
+"""The port that browsers leave out of a host."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself has all other rules
@@ -43,6 +50,7 @@ class PageServer(ThreadingTCPServer):
 
     def __init__(self, site: Site, port: int) -> None:
         self.site, self.token = site, secrets.token_urlsafe(TOKEN_BYTES)
+        self._places = BoundedSemaphore(MOST_CONNECTIONS)
         try:
             super().__init__((ADDRESS, port), _Handler)
         except OSError as error:
@@ -56,12 +64,27 @@ class PageServer(ThreadingTCPServer):
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts by which browsers may name this server."""
-        return tuple(f"{name}:{self.port}" for name in (ADDRESS, "localhost"))
+        names = (ADDRESS, "localhost")
+        return tuple(f"{name}:{self.port}" for name in names) + (names if self.port == HTTP_PORT else ())
 
     @property
     def url(self) -> str:
         """The address of the first page."""
         return f"http://{ADDRESS}:{self.port}/{self.token}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, if there is a place for it."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and give the place back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print an error on one line, except that a browser left."""
@@ -74,7 +97,22 @@ class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
     server: PageServer
-    timeout = REQUEST_SECONDS
+
+    def setup(self) -> None:
+        """Begin the time limit."""
+        super().setup()
+        self._limit = Timer(REQUEST_SECONDS, self._cut)
+        self._limit.daemon = True
+        self._limit.start()
+
+    def finish(self) -> None:
+        """End the time limit."""
+        self._limit.cancel()
+        super().finish()
+
+    def _cut(self) -> None:
+        with suppress(OSError):  # the browser left
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
         """Answer with the page at this path."""

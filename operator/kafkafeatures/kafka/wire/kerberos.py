@@ -13,7 +13,7 @@ import os
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -60,11 +60,20 @@ _NO_KEY = ("the keytab has no key of {principal}", "check the principal; klist -
 
 
 class Exchange:
-    """One exchange with a node, in a process of its own."""
+    """One exchange with a node, in a process of its own. `place`: held until the library has its ticket, and not while
+    a node thinks: nodes that hang must not make others look unreachable.
+    """
 
-    def __init__(self, process: asyncio.subprocess.Process, login: Kerberos, target: str, seconds: float) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        login: Kerberos,
+        target: str,
+        seconds: float,
+        place: AsyncExitStack,
+    ) -> None:
         self._to, self._from = cast(asyncio.StreamWriter, process.stdin), cast(asyncio.StreamReader, process.stdout)
-        self._login, self._target, self._seconds = login, target, seconds
+        self._login, self._target, self._seconds, self._place = login, target, seconds, place
 
     async def step(self, answer: bytes | None) -> bytes | None:
         """The bytes to send next; None where the exchange is over. `answer` is None at its beginning. Raises
@@ -80,6 +89,7 @@ class Exchange:
             raise _failed(text, "check the kdc in krb5.conf, and its health") from None
         except ValueError:  # the process ended
             raise _failed("the Kerberos library crashed", "set KRB5_TRACE=FILE to see how far it came") from None
+        await self._place.aclose()
         if "missing" in said:
             raise _failed(
                 f"the Kerberos library cannot be loaded ({said['missing']})",
@@ -106,7 +116,8 @@ def _failed(text: str, remedy: str) -> AuthenticationFailed:
 @asynccontextmanager
 async def exchange(login: Kerberos, address: Address, security: Security, timeout: float) -> AsyncIterator[Exchange]:
     """An exchange with the node at this address. `timeout`: seconds that the connection has. Raises KafkaError."""
-    async with login.files.places:
+    async with AsyncExitStack() as place:
+        await place.enter_async_context(login.files.places)
         text = await _krb5_conf(login.realms, security) if login.realms is not None else None
         try:
             own_conf = {"KRB5_CONFIG": str(login.files.krb5_conf(text))} if text is not None else {}
@@ -127,7 +138,7 @@ async def exchange(login: Kerberos, address: Address, security: Security, timeou
             cast(asyncio.StreamWriter, process.stdin).write(
                 json.dumps({"target": target, "principal": login.principal, "store": store}).encode() + b"\n"
             )
-            yield Exchange(process, login, target, TIMEOUT_SHARE * timeout)
+            yield Exchange(process, login, target, TIMEOUT_SHARE * timeout, place)
         finally:
             if process.returncode is None:
                 process.kill()

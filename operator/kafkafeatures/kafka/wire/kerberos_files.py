@@ -1,7 +1,8 @@
 """The files of one Kerberos login, which its library can only read from files: a keytab and a krb5.conf out
 of a Secret, and tickets.
 
-They are shared by all connections with this login, through its settings, and removed with them.
+They are shared by all connections with this login, through its settings, and removed with them, or at the end of the
+process (`interrupts.end`).
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 AT_ONCE = 2
-"""Exchanges of one login at the same time: each has a process of its own, of 15 MB."""
+"""Exchanges of one login that ask the KDC at the same time: each has a process of its own, of 15 MB."""
 
 
 class LoginFiles:
-    """A folder that only this user may read, made when first needed. `places`: held by each exchange."""
+    """A folder that only this user may read, made when first needed."""
 
     def __init__(self) -> None:
-        self.places = asyncio.Semaphore(AT_ONCE)
+        self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._folder: Path | None = None
+
+    @property
+    def places(self) -> asyncio.Semaphore:
+        """The places in the running event loop, one for each exchange until it has its ticket. A command has several
+        event loops after one another, with the same settings.
+        """
+        return self._places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
 
     @property
     def tickets(self) -> Path:

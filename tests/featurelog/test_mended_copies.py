@@ -17,7 +17,7 @@ MIDDLE = WHOLE.index(batch(14, no_op(), no_op(), no_op()))
 
 
 def damaged(data: bytes, position: int) -> bytes:
-    """The same bytes with one bit changed."""
+    """Return the bytes with one bit changed."""
     return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
 
 

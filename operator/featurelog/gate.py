@@ -139,7 +139,7 @@ def judge(
     """
     names = sorted(set(clusters), key=lambda name: (name.cluster, name.cluster_id or ""))
     rows_by_name = _by_name(row for row in rows if (row["target_kind"], row["target"]) == (target.kind, target.name))
-    clients_by_name = _by_name(row for row in client_rows or () if row["target"] == target.name)
+    clients_by_name = _by_name(client_rows or ())
     folders, ids = (
         Counter(name.cluster for name in names),
         Counter(name.cluster_id for name in names if name.cluster_id),
@@ -153,7 +153,7 @@ def judge(
             doubts.append((TWO_PLACES, f"logs of cluster {name.cluster_id} lie in several folders"))
         verdict = _of_cluster(name, rows_by_name.get(name, []), doubts, at_ms)
         if client_rows is not None:
-            verdict = _with_clients(verdict, clients_by_name.get(name, []), at_ms)
+            verdict = _with_clients(verdict, clients_by_name.get(name, []), target.name, at_ms)
         verdicts.append(verdict)
     return Gate(target, at_ms, tuple(verdicts))
 
@@ -187,13 +187,16 @@ def _of_cluster(
     return ClusterVerdict(name, Verdict.UNKNOWN if unknown else Verdict.READY, tuple(unknown), row)
 
 
-def _with_clients(cluster: ClusterVerdict, rows: Sequence[Row], at_ms: int) -> ClusterVerdict:
-    """The verdict that also counts the clients of a cluster: the worse one of both. rows: of `client_readiness` for the
-    target.
+def _with_clients(cluster: ClusterVerdict, all_rows: Sequence[Row], release: str, at_ms: int) -> ClusterVerdict:
+    """The verdict that also counts the clients of a cluster: the worse one of both. all_rows: of `client_readiness`,
+    for all releases.
     """
     versions: tuple[str, ...] = ()
+    rows = [row for row in all_rows if row["target"] == release]
     if len(rows) != 1:
-        clients, reasons = Verdict.UNKNOWN, [(_CLIENTS, "no evidence about its clients was read for this release")]
+        judge_them = f'its clients are not judged for {release}; add "{release}" to clients.releases, then run again'
+        text = judge_them if all_rows else "no evidence about its clients was read"
+        clients, reasons = Verdict.UNKNOWN, [(_CLIENTS, text)]
     elif at_ms > (_ms(rows[0]["valid_until"]) or 0):
         text = f"the evidence about its clients ends at {_plain(rows[0]['window_to'])}; copy it again, then run again"
         clients, reasons = Verdict.UNKNOWN, [(_CLIENTS, text)]

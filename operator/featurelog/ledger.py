@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import takewhile
 from typing import Protocol
 
 import msgspec
@@ -114,7 +115,7 @@ class LogBegin:
 class Broker:
     """Evidence about the clients of one broker. cluster: its folder. broker: its id. files: size and time of each file
     that was read, by path. remarks: by the name of a file, why it is not used, or not all of it. stored: its rows.
-    begins: by path, of request logs.
+    begins: by path, of request logs. ends: by path, the time of the last request in each of them, in ms.
     """
 
     cluster: str
@@ -123,6 +124,7 @@ class Broker:
     remarks: dict[str, str] = field(default_factory=dict)
     stored: StoredRows = field(default_factory=StoredRows)
     begins: dict[str, LogBegin] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,14 +259,18 @@ class Ledger:
     @classmethod
     def from_json(cls, text: str) -> Ledger:
         """The ledger of a JSON document. Raises ValueError for any other document."""
+        version = msgspec.json.decode(text, type=_Version).version  # first: another version has other fields
+        if version != VERSION:
+            raise ValueError(f"version {version} of a ledger, expected {VERSION}")
         document = msgspec.json.decode(text, type=_Document)
-        if document.version != VERSION:
-            raise ValueError(f"version {document.version} of a ledger, expected {VERSION}")
         return cls(document.nodes, document.derived, document.brokers)
 
 
-class _Document(msgspec.Struct):
+class _Version(msgspec.Struct):
     version: int
+
+
+class _Document(msgspec.Struct):
     nodes: list[Node]
     derived: dict[str, Derivation]
     brokers: list[Broker]
@@ -288,13 +294,19 @@ def _due(entry: Entry | None, new: Due, stamp: DigestOf) -> Due | None:
     is_as_large = entry is not None and file.size == entry.size and (new.is_open or entry.next == entry.size)
     if entry is not None and is_as_large and file.modified and file.modified == entry.modified:
         return None
+
+    def is_as_damaged(part: Part) -> bool:
+        return all(stamp(new.uri, file.path, begin, end) == digest for begin, end, digest in part.damaged)
+
+    # By Raft, the same last batch means the same batches before it; but damage there may have been mended.
+    parts = tuple(takewhile(is_as_damaged, parts))
     # Damage at the end of the last part may have been a batch that the node was still writing: read that part again.
-    if parts and not parts[-1].is_final:
+    if parts and not (parts[-1].is_final or is_as_large):
         parts = parts[:-1]
     first = stamp(new.uri, file.path, 0, min(file.size, HEADER_SIZE))
     is_same = entry is not None and first == entry.fingerprint
     if parts and (not is_same or stamp(new.uri, file.path, parts[-1].stamped, parts[-1].next) != parts[-1].stamp):
-        parts, is_same = (), False  # the file was truncated after a leader change, or replaced by another one
-    if is_same and is_as_large:
+        parts = ()  # the file was truncated after a leader change, or replaced by another one
+    if entry is not None and is_same and is_as_large and parts == entry.parts:
         return None
     return replace(new, fingerprint=first, kept_parts=parts)

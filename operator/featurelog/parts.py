@@ -104,6 +104,8 @@ class Part:
     account: of the bytes of the range, as `kraftlog.reading.Account`; the ledger does not keep it.
     merged: paths of the parts that were merged into this one (`merged`), as they were read; empty: none.
     times: of the earliest and the latest record of the Parquet file, in ms since 1970; None: no record has one.
+    damaged: (begin, end, digest of the bytes) of each range in which something is damaged. By it the next run sees
+    whether a sound copy has taken its place.
     """
 
     path: str | None
@@ -118,6 +120,7 @@ class Part:
     account: dict[str, Any]
     merged: tuple[str, ...] = ()
     times: tuple[int, int] | None = None
+    damaged: tuple[tuple[int, int, str], ...] = ()
 
 
 class Range:
@@ -174,9 +177,9 @@ def fingerprint(data: Range) -> str:
 
 
 class PartReader:
-    """Reader of the rows of one task. Iterate it once; then `next`, `is_final`, `last` and the account are valid.
+    """Reader of the rows of one task. Iterate it once; then the fields and the account are valid.
 
-    next, is_final: see `Part`.
+    next, is_final: see `Part`. is_damaged: True if a byte before `next` is damaged, or the order breaks.
     """
 
     def __init__(self, task: Task) -> None:
@@ -185,6 +188,7 @@ class PartReader:
         self.reading = Reading(self.data)
         self.next = task.end
         self.is_final = True
+        self.is_damaged = False
         self._tail = ""  # reason of the damage that reaches to the end of an open file
         self.last: int | None = None
         """Position of the last sound batch; None: there is none."""
@@ -228,6 +232,7 @@ class PartReader:
             if self._tail in _END:  # cut or zeros: no row now; the part ends before, and the next run begins there
                 self.next, self.is_final = int(positions[last]), True
                 rows, damaged, at = rows.slice(0, last), damaged[:last], at[:-1]
+        self.is_damaged = self.is_damaged or len(at) > 0
         if self.task.mode == FAILFAST and len(at):
             first = int(at[0])
             reason = rows["reason"][first].as_py()
@@ -285,11 +290,12 @@ def write_part(task: Task, output: str) -> Part:
     reader = PartReader(task)
     written = write_records(reader, output)
     stamped = reader.next if reader.last is None else reader.last
+    read = stamp(reader.data, 0, reader.next - task.lead) if reader.is_damaged else ""
     return Part(
         path=written.path, rows=written.rows, size=written.size, times=written.times,
         start=task.start, next=reader.next, is_final=reader.is_final, stamped=stamped,
         stamp=stamp(reader.data, stamped - task.lead, reader.next - task.lead), ends=reader.reading.end_offset,
-        account=reader.account(),
+        account=reader.account(), damaged=((task.lead, reader.next, read),) if reader.is_damaged else (),
     )  # fmt: skip
 
 
@@ -301,5 +307,5 @@ def merged(parts: Sequence[Part], output: str) -> Part:
     paths = paths if len(paths) <= _MOST_MERGED else ()
     return replace(
         parts[-1], path=written.path, rows=written.rows, size=written.size, times=written.times,
-        start=parts[0].start, merged=paths,
+        start=parts[0].start, merged=paths, damaged=tuple(each for part in parts for each in part.damaged),
     )  # fmt: skip

@@ -102,7 +102,7 @@ EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "operator/kafkafeatures/core/roll/drivers.py": (
         (
             "(NOBODY, MANUAL, STATEFUL_SET, STRIMZI)",
-            '(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, ThroughPods("Annotations", "annotations", request="annotation"), '
+            '(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, ThroughPods("Annotations", "annotations", request="note"), '
             'ThroughPods("Followed", "followed", request="mark", restarts_outdated=False, asked="the other operator"))',
         ),
     ),
@@ -172,7 +172,7 @@ def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_mod
     story = json.loads(run(tree, "-m", "tests.contract.driver_story", "Annotations"))
     check(story, [f"PATCH pods/broker-{ordinal}" for ordinal in range(3)])
     assert story["evictions"] == []
-    assert story["notes"][0] == "restarting broker 1: pod broker-0 is restarted by annotation"
+    assert story["notes"][0] == "restarting broker 1: pod broker-0 is restarted by note"
     besides = [one for one in touched(tree) if one not in (DRIVER, FOLLOWING_DRIVER)]
     print(f"A new driver is {DRIVER}, and besides:", *besides, sep="\n- ")
     assert besides == sorted(EDITS)

@@ -47,6 +47,7 @@ from tests.featurelog.evidence import (
     verdict,
 )
 from tests.featurelog.inputs import tables
+from tests.kafkafeatures.cli.test_report_page import Page
 
 
 @pytest.fixture
@@ -304,6 +305,12 @@ def test_the_gate_counts_clients_for_the_releases_of_the_configuration_and_knows
     monkeypatch.setattr(time, "time", lambda: (END + MINUTE) / 1000)
     assert main(["pipeline", "run", "--config", str(config)]) == Exit.DONE
 
+    def report(release: str) -> Page:
+        """The page about all clusters."""
+        pages = tmp_path / "pages"
+        assert main(["pipeline", "report", *words[2:], "--release", release, "--html", str(pages)]) == Exit.DONE
+        return Page((pages / "fleet.html").read_text())
+
     def answer(release: str) -> dict[str, tuple[str, str | None]]:
         """By cluster, its verdict and that on its clients."""
         capsys.readouterr()
@@ -312,13 +319,21 @@ def test_the_gate_counts_clients_for_the_releases_of_the_configuration_and_knows
         return {each["cluster"]: (each["verdict"], each["clients"]) for each in document["clusters"]}
 
     assert answer("4.1") == {"orders": ("blocked", "blocked"), "other": ("unknown", "unknown")}
-    assert {clients for _, clients in answer("4.0").values()} == {None}, "clients are not judged for this release"
+    assert answer("3.9")["orders"] == ("unknown", "unknown"), "a release that the configuration does not name"
+    assert {clients for _, clients in answer("3.8").values()} == {None}, "no API version was removed until then"
+    (head, cluster, _) = report("3.9").rows_under("Which cluster")
+    assert dict(zip(head, cluster, strict=True)).items() >= {"3.9": "Unknown", "4.1": "Blocked"}.items()
+    (_, cluster, _) = report("3.9").rows_under("The blocked ones first")
+    assert cluster[3] == "not known", "the release that it can reach"
+    capsys.readouterr()
+    assert main([*words, "--release", "3.9", "-o", "text"]) == Exit.UNREACHABLE
+    remedy = 'its clients are not judged for 3.9; add "3.9" to clients.releases, then run again'
+    assert f"orders: unknown: {remedy}" in capsys.readouterr().out
     assert main([*words, "--release", "4.1", "-o", "text"]) == Exit.BLOCKED
     assert "clients use Produce v2, which this release lacks" in capsys.readouterr().out
     config.write_text(settings)
     assert {clients for _, clients in answer("4.1").values()} == {None}
-    assert main(["pipeline", "report", *words[2:], "--release", "4.1", "--html", str(tmp_path / "pages")]) == Exit.DONE
-    assert ">other</a>" in (tmp_path / "pages" / "fleet.html").read_text()
+    assert "other" in report("4.1").text
 
 
 def test_run_report_and_remove_use_the_evidence_of_the_configuration_and_names_in_pages_are_escaped(

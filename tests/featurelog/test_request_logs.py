@@ -56,22 +56,36 @@ def test_a_log_that_was_replaced_by_a_longer_one_is_read_from_its_begin(case: Ca
     assert counts == {"etl": len(MANY_TIMES), "other": len(MANY_TIMES) + 3}
 
 
+PORT = 40_000
+"""The port of the client in `lines`."""
+
+
+def refusal(time: int) -> bytes:
+    """A server log with a refused request on the connection of the client in `lines`."""
+    at = f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M:%S},000"
+    return refused(f"127.0.0.1:9092-10.1.2.3:{PORT}-3", time=at).encode()
+
+
 @pytest.mark.parametrize("first", ["server.log", LOG])
 def test_a_client_that_request_logs_show_alone_on_a_refused_connection_is_identified(case: Case, first: str) -> None:
     """One of the logs is read a run later than the other. At this address there is another client."""
-    port, address = 40_000, "10.1.2.3"
-    name = f"127.0.0.1:9092-{address}:{port}-3"
     contents = {
-        "server.log": refused(name, time=f"{datetime.fromtimestamp(TIMES[-1] / 1000, UTC):%Y-%m-%d %H:%M:%S},000"),
-        LOG: lines(TIMES[:3]).decode() + lines(TIMES[3:], client="other", port=port + 1).decode(),
+        "server.log": refusal(TIMES[-1]),
+        LOG: lines(TIMES[:3]) + lines(TIMES[3:], client="other", port=PORT + 1),
     }
     for log in sorted(contents, key=lambda log: log != first):
-        place(case.evidence, 1, log, contents[log].encode())
+        place(case.evidence, 1, log, contents[log])
         case.run()
-    if first == LOG:  # the log has grown, and the hours that are not complete are read again
-        place(
-            case.evidence, 1, LOG, (contents[LOG] + lines(TIMES[-1:], client="other", port=port + 1).decode()).encode()
-        )
-        case.run()
+    (row,) = rows(case.output, "rejected_requests")
+    assert row["clients"] == [{"client_id": "etl", "principal": "User:etl", "match": "Connection"}]
+
+
+def test_a_client_is_identified_by_hours_of_a_growing_log_that_an_earlier_run_has_read(case: Case) -> None:
+    whole = lines(MANY_TIMES[:30]) + lines(MANY_TIMES[30:], client="other", port=PORT + 1)
+    place(case.evidence, 1, LOG, whole[: int(0.9 * len(whole))])
+    case.run()
+    place(case.evidence, 1, LOG, whole)
+    place(case.evidence, 1, "server.log", refusal(MANY_TIMES[30]))
+    case.run()
     (row,) = rows(case.output, "rejected_requests")
     assert row["clients"] == [{"client_id": "etl", "principal": "User:etl", "match": "Connection"}]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,7 +61,8 @@ class BrokerTask:
 
     files: (URI of the input, file). stored: the rows of earlier runs. begins: by path, what need not be read again of a
     request log. since: older evidence is left out, in ms. now: time of the run in ms. releases, targets: the releases
-    that clients are judged for.
+    that clients are judged for. logs: (URI of the input, file, time of its last request in ms) of each request log that
+    an earlier run has read.
     """
 
     cluster: str
@@ -73,6 +74,7 @@ class BrokerTask:
     now: int
     releases: tuple[str, ...]
     targets: Targets
+    logs: tuple[tuple[str, LogFile, int], ...] = ()
 
     @property
     def where(self) -> str:
@@ -87,7 +89,7 @@ class BrokerTask:
 @dataclass(slots=True)
 class BrokerRows:
     """Result of a task. stored: all rows of the broker. paths: of the files that were read.
-    begins: by path, of the request logs that were read.
+    begins, ends: by path, of the request logs that were read, see `ledger.Broker`.
     remarks: by path, why a file is not used, or not all of it. problems: texts about files that could not be read, and
     that the next run reads again. size: bytes that were read.
     """
@@ -95,6 +97,7 @@ class BrokerRows:
     stored: StoredRows
     paths: list[str] = field(default_factory=list)
     begins: dict[str, LogBegin] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     size: int = 0
@@ -124,8 +127,10 @@ class _Reading:
         self._result = BrokerRows(task.stored)
         self._scrapes: list[Scrape] = []
         self._refused: list[RefusedRequest] = []
-        self._logs: list[tuple[str, LogFile, int]] = []
-        """Request logs, each with its input and the begin of what is read of it."""
+        self._logs = {file.path: (uri, file, file.size) for uri, file, _ in task.logs}
+        """Request logs by path, each with its input and the begin of what is read of it; its size: nothing is."""
+        self._before = {file.path: end for _, file, end in task.logs}
+        """The time in ms after which a request log has no request before that begin."""
         self._sections: dict[int, dict[Path, SectionFile]] = {}
         self._exposition = ExpositionReader()
 
@@ -205,12 +210,14 @@ class _Reading:
         if begin.digest != _digest_of_begin(uri, file, begin.size):
             begin = _WHOLE
         self._result.size -= begin.size
-        self._logs.append((uri, file, begin.size))
+        self._logs[file.path] = uri, file, begin.size
         counter, rejected, is_silent = RequestCounter(str), begin.rejected, not begin.size
         try:
             with closing(_opened(uri, file, begin=begin.size)) as stream:
                 for hour in read_hours(stream, counter):
                     rejected, is_silent = rejected + hour.rejected, False
+                    self._result.ends[file.path] = max(hour.last, self._result.ends.get(file.path, 0))
+                    self._before[file.path] = min(hour.first, self._before.get(file.path, hour.first))
                     path = write_hour(self._folder, self._task.broker, hour, "full")
                     if path is not None:
                         self._add(hour, path, file.name, hour.section)
@@ -285,18 +292,24 @@ class _Reading:
         old_requests, old_users = list(refused_of(old_rows)), users_of(old_rows)
         requests = latest(chain(old_requests, self._refused))
         in_window = [each for each in requests if each.time is None or each.time >= self._task.since]
-        users = with_seen(old_users, self._seen(in_window)) if in_window else {}
+        users = with_seen(old_users, self._seen(in_window, old_users)) if in_window else {}
         if (in_window, users) == (old_requests, old_users):
             return stored
         return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window, users))
 
-    def _seen(self, refused: Iterable[RefusedRequest]) -> Seen:
-        """The clients that the request logs of this task show on these connections. Raises OSError."""
+    def _seen(self, refused: Sequence[RefusedRequest], known: Container[str]) -> Seen:
+        """The clients that request logs show on these connections. What earlier runs have read is searched again for
+        connections that are not `known`, from an hour before: a broker closes idle ones sooner. Raises OSError.
+        """
+        new = (each.time for each in refused if each.connection not in known and each.time is not None)
+        since = min(new, default=_LATEST_START) - HOUR
         by_connection = {each.connection: each.address for each in refused}
         search = ClientSearch({*by_connection.values()}, by_connection.keys())
-        for uri, file, begin in self._logs:
-            with suppress(LogUnreadable, FileNotFoundError), closing(_opened(uri, file, begin=begin)) as stream:
-                search.read(stream)
+        for path, (uri, file, begin) in self._logs.items():
+            start = 0 if self._before.get(path, 0) >= since else begin
+            if start < file.size:
+                with suppress(LogUnreadable, FileNotFoundError), closing(_opened(uri, file, begin=start)) as stream:
+                    search.read(stream)
         return search.seen
 
     def _stored(self, file: TableFile | None, schema: pa.Schema) -> pa.Table:

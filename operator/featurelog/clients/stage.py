@@ -103,6 +103,7 @@ class ClientStage:
         broker.remarks |= {listed[path].name: text for path, text in rows.remarks.items() if path in rows.paths}
         broker.stored = rows.stored
         broker.begins = {path: begin for path, begin in (broker.begins | rows.begins).items() if path in broker.files}
+        broker.ends = {path: end for path, end in (broker.ends | rows.ends).items() if path in broker.files}
         if not any(broker is other for other in self.ledger.brokers):
             self.ledger.brokers.append(broker)
         self.files += len(files)
@@ -134,8 +135,9 @@ def _task(settings: ClientSettings, broker: Broker, listed: Sequence[tuple[str, 
     if not due and stored is broker.stored and not is_old:
         return None
     return BrokerTask(
-        broker.cluster, broker.broker, tuple(due), stored, broker.begins, since, now, judging.releases, judging.targets
-    )
+        broker.cluster, broker.broker, tuple(due), stored, broker.begins, since, now, judging.releases, judging.targets,
+        tuple((uri, file, broker.ends[file.path]) for uri, file in listed if file.path in broker.ends),
+    )  # fmt: skip
 
 
 def _is_gone(broker: int, name: str, listed: Mapping[str, int], since: int) -> bool:

@@ -19,11 +19,9 @@ from typing import assert_never
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.settling import SEND_WITHIN
 from kafkafeatures.core.engine.steps import (
     Applied,
@@ -43,7 +41,6 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.report.history import with_result, without
-from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.evaluate import evaluate
@@ -51,6 +48,7 @@ from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.last_second import LastLook, Refusal, not_sent, too_late, why_not_now
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 from kafkafeatures.reconcile.settle import SETTLE_SECONDS
+from kafkafeatures.reconcile.withdrawals import not_withdrawn, with_withdrawn, without_requests
 
 
 class Reconciliation(Struct, frozen=True):
@@ -79,15 +77,17 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
     end of the soak, nothing is read, and the soak would begin anew.
     """
     if isinstance(evaluation, Unread):
-        await write_if_changed(context.store, evaluation.resource, evaluation.status)
-        return Reconciliation(evaluation.failure, 2.0, evaluation.status)  # seconds; `pauses.py` makes them longer
+        status = await _without_requests(context, evaluation.status)
+        await write_if_changed(context.store, evaluation.resource, status)
+        return Reconciliation(evaluation.failure, 2.0, status)  # seconds; `pauses.py` makes them longer
     if isinstance(evaluation.decision, Act) or _is_soaking(evaluation.decision):
         context.before_act(evaluation)
     if isinstance(evaluation.decision, Act):
         return await _act(context, evaluation, evaluation.decision.step)
     evaluation = await _withdraw(context, evaluation)
-    await write_if_changed(context.store, evaluation.resource, evaluation.status)
-    return Reconciliation(evaluation.decision, _requeue(evaluation.decision), evaluation.status)
+    status = evaluation.status if evaluation.ours else await _without_requests(context, evaluation.status)
+    await write_if_changed(context.store, evaluation.resource, status)
+    return Reconciliation(evaluation.decision, _requeue(evaluation.decision), status)
 
 
 async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evaluation:
@@ -99,18 +99,18 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
             break
         outcome = await context.withdraw(step)
         if isinstance(outcome, Applied):
-            evaluation = replace(evaluation, remembered=_with_withdrawn(evaluation.remembered, step, context.stamp()))
+            evaluation = replace(evaluation, remembered=with_withdrawn(evaluation.remembered, step, context.stamp()))
         if isinstance(outcome, Rejected):
-            refused = _refused(step, step.rejection(outcome.code, outcome.message))
+            rejection = step.rejection(outcome.code, outcome.message)
+            refused = _refused(step, replace(rejection, message=not_withdrawn(step, outcome.message)))
             return with_decision(context, evaluation, refused, evaluation.remembered)
     return evaluation
 
 
-def _with_withdrawn(status: Status, step: RestartNode, at: Stamp) -> Status:
-    for intent in asked_among(sent_in(status)):
-        if intent.step == step:
-            status = remembering(status, intent, intent.with_request(at, repeats=False))
-    return status
+async def _without_requests(context: ReconcileContext, status: Status) -> Status:
+    if context.withdraw is None or context.is_stopping():
+        return status
+    return await without_requests(status, context.stamp(), context.withdraw)
 
 
 def _is_soaking(decision: Decision) -> bool:

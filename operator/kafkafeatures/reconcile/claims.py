@@ -25,7 +25,7 @@ from kafkafeatures.core.engine.desired_state import Mode
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.settling import BROKER_KEEPS, ON_ITS_WAY
 from kafkafeatures.core.kinds import KINDS
-from kafkafeatures.core.roll.drivers import driver_in_document
+from kafkafeatures.core.roll.drivers import driver_in_document, patience_of
 from kafkafeatures.kube.api import ResourceKey
 
 K = TypeVar("K")
@@ -34,7 +34,7 @@ _Life = tuple[ResourceKey, str]
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be under way at most: a broker may forward a change as late as that, and an eviction
-takes no longer.
+takes no longer. A request that waits for another operator may take longer (`Driver.patience`).
 """
 SENT_DIRECTLY_FOR = ON_ITS_WAY.total_seconds()
 """Seconds for which a step may be under way that is sent directly to where it is carried out (`_DIRECT`)."""
@@ -135,8 +135,10 @@ class Claims:
         if claim is not None and not claim.passed:
             self._put(key, replace(claim, passed=True))
 
-    def acts(self, key: ResourceKey, via: Via = Via.API_SERVER) -> None:
-        """Note that the resource sends a step by this route; it may be under way until its outcome is known."""
+    def acts(self, key: ResourceKey, via: Via = Via.API_SERVER, by: str = "") -> None:
+        """Note that the resource sends a step by this route; it may be under way until its outcome is known. `by`: what
+        restarts the pod, if the step is a restart.
+        """
         monotonic_time, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
@@ -150,7 +152,7 @@ class Claims:
             forwarded_until = max(
                 previous_step.forwarded_until, previous_step.until if previous_step.via is Via.BROKER else 0.0
             )
-        until = max(monotonic_time + (SENT_DIRECTLY_FOR if via in _DIRECT else SENT_FOR), forwarded_until)
+        until = max(monotonic_time + (SENT_DIRECTLY_FOR if via in _DIRECT else _sent_for(by)), forwarded_until)
         self._steps[key, claim.uid] = _StepUnderWay(claim.cluster_id, until, via=via, forwarded_until=forwarded_until)
 
     def acted(self, key: ResourceKey) -> None:
@@ -254,16 +256,21 @@ def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(driver.names_in(spec)) if driver is not None else frozenset()
 
 
+def _sent_for(by: str) -> float:
+    return max(SENT_FOR, patience_of(by).total_seconds())
+
+
 def _on_its_way_for(intents: Any) -> float:
     """Seconds for which steps with these intents may be under way. A status may have been edited to any form."""
-    if not isinstance(intents, list):
+    return max(map(_on_its_way, intents)) if isinstance(intents, list) else SENT_FOR
+
+
+def _on_its_way(intent: Any) -> float:
+    if not isinstance(intent, Mapping):
         return SENT_FOR
-    is_direct = (
-        # `in tuple`, not `in set`: a list in a damaged status has no hash
-        isinstance(intent, Mapping) and intent.get("kind") in tuple(KINDS) and intent.get("via") in tuple(_DIRECT)
-        for intent in intents
-    )
-    return SENT_DIRECTLY_FOR if all(is_direct) else SENT_FOR
+    # `in tuple`, not `in set`: a list in a damaged status has no hash
+    is_direct = intent.get("kind") in tuple(KINDS) and intent.get("via") in _DIRECT
+    return SENT_DIRECTLY_FOR if is_direct else _sent_for(intent.get("by", ""))
 
 
 def _was_forwarded(resource: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ ports.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,15 @@ from msgspec import Struct
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Via
 from kafkafeatures.core.engine.gates import Owner
-from kafkafeatures.core.engine.steps import Outcome, Step
+from kafkafeatures.core.engine.steps import Step
 from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
-from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.look import Ports
 from kafkafeatures.reconcile.ports import ResourceStore
+from kafkafeatures.reconcile.withdrawals import Withdraw
 
 if TYPE_CHECKING:  # the command line has none
     from kafkafeatures.reconcile.client_evidence import LatestEvidence
@@ -83,7 +83,7 @@ class ReconcileContext(Struct, frozen=True):
     hand_over: float = 0.0
     is_stopping: Callable[[], bool] = lambda: False
     managed: tuple[ManagedLevel, ...] = ()
-    withdraw: Callable[[RestartNode], Awaitable[Outcome]] | None = None
+    withdraw: Withdraw | None = None
 
     @property
     def ports(self) -> Ports:

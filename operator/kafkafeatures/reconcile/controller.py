@@ -13,13 +13,14 @@ from typing import Any
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
 from kafkafeatures.core.engine.desired_state import Mode, Rollout
 from kafkafeatures.core.engine.steps import Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.kinds import follows
+from kafkafeatures.core.kinds import follows, sent_in
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.report.status import (
     status_of_failed_reconciliation,
@@ -27,6 +28,7 @@ from kafkafeatures.core.report.status import (
     status_of_pending,
     status_of_unreachable,
 )
+from kafkafeatures.core.roll.asked import asked_among, request_of
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, RequestRefused, Unavailable
 from kafkafeatures.kube.events import event_of
@@ -44,8 +46,9 @@ from kafkafeatures.reconcile.operator_context import OperatorContext
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
-from kafkafeatures.reconcile.pods import Pods, pods_of, release, withdraw
+from kafkafeatures.reconcile.pods import Pods, pods_of, withdraw
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
+from kafkafeatures.reconcile.withdrawals import release, without_requests
 
 FULL_LOOK_EVERY = 600.0
 """Seconds between full readings of a resource at rest. In between, its nodes are not asked as long as the metadata log
@@ -73,7 +76,8 @@ class Controller:
     ) -> None:
         self._api, self._claims, self._context = api, claims, context
         self._watcher, self._current, self._recorder = watcher, current, recorder
-        self._clock, self._monotonic = context.environment.clock, context.environment.monotonic
+        environment = context.environment
+        self._clock, self._monotonic, self._sleep = environment.clock, environment.monotonic, environment.sleep
         evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
         self._connections = Connections(api, open_cluster, context.policy, evidence, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
@@ -245,14 +249,14 @@ class Controller:
             status = status_of_invalid(
                 error.reason, text, generation=store.generation, previous=previous, at=self._clock()
             )
-            await write_if_changed(store, store, status)
+            await write_if_changed(store, store, await self._without_requests(key, status))
             return Pause("success", CHECK_EVERY)
         try:
             opened = await self._connections.opened(key, document.spec)
         except CredentialsInvalid as error:
             failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
             status = status_of_unreachable(failure, generation=store.generation, previous=previous, at=self._clock())
-            await write_if_changed(store, resource, status)
+            await write_if_changed(store, resource, await self._without_requests(key, status))
             return Pause("requeued", cache.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         cluster, check_every = opened.cluster, document.spec.drift.check_every_seconds
         if opened.is_new:
@@ -294,12 +298,16 @@ class Controller:
             is_stopping=lambda: self._operators.handed_over, withdraw=partial(withdraw, self._api, key.namespace),
         )  # fmt: skip
 
+    async def _without_requests(self, key: ResourceKey, status: Status) -> Status:
+        withdrawal, at = partial(withdraw, self._api, key.namespace), stamp(self._clock())
+        return status if self._operators.handed_over else await without_requests(status, at, withdrawal)
+
     def _before_act(self, _: Evaluation) -> None:
         if self._operators.handed_over:
             raise Conflict("the operator is shutting down; its successor continues")
 
     def _sends(self, key: ResourceKey, effect: EffectRecord) -> None:
-        self._claims.acts(key, effect.via)
+        self._claims.acts(key, effect.via, request_of(effect.step))
         self._context.effects(effect)
 
     async def _stall(self, key: ResourceKey, store: KubernetesStore, reason: Reason, message: str) -> None:
@@ -349,7 +357,11 @@ class Controller:
         return cache
 
     async def _forget(self, key: ResourceKey) -> None:
-        await release(self._api, key.namespace, self._of(key).last.status, partial(self._claims.acted, key))
+        status = self._of(key).last.status
+        for intent in asked_among(sent_in(status)):
+            self._claims.acts(key, by=intent.step.by)
+        if await release(status, partial(withdraw, self._api, key.namespace), self._sleep, _labels(key)):
+            self._claims.acted(key)
         self._caches.pop(key, None)
         self._claims.forget(key)
         self._operators.forget(key)

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome
+from kafkafeatures.core.engine.steps import NotSent, Outcome
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.kinds import sent_in
 from kafkafeatures.core.ports import Withheld, WorkloadPort
-from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.drivers import asking_driver, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
@@ -57,15 +54,6 @@ async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outc
     if driver is None:
         return NotSent(f"a request by {step.by or 'eviction'} cannot be withdrawn")
     return await adapter_of(driver).withdraw(api, namespace, step)
-
-
-async def release(api: WorkloadsApi, namespace: str, status: Status, on_settled: Callable[[], None]) -> None:
-    """Withdraw the requests of a deleted resource that wait for another operator. If they were all that it had under
-    way, and are gone, `on_settled` is called: no other resource has to wait for any.
-    """
-    outcomes = [await withdraw(api, namespace, intent.step) for intent in asked_among(sent_in(status))]
-    if outcomes and outcomes == [Applied()] * len(status.intents):
-        on_settled()
 
 
 def pods_of(

@@ -9,7 +9,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.roll import drivers
-from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, STATEFUL_SET, RestartScope, driver_named
+from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, STATEFUL_SET, STRIMZI, RestartScope, driver_named
 from tests.kafkafeatures.core.rolls import cluster, refused, rolled
 
 
@@ -26,6 +26,13 @@ def test_a_driver_that_restarts_pods_has_a_module_for_kubernetes() -> None:
     assert adapters
     assert [adapter for adapter in adapters if find_spec(f"kafkafeatures.kube.workloads.{adapter}") is None] == []
     assert [driver for driver in DRIVERS if not driver.restarts_nodes] == [NOBODY]
+
+
+def test_the_request_of_a_driver_that_asks_another_operator_is_that_of_no_other_driver() -> None:
+    """An intent in a status has only the request, by which the driver that withdraws it is found."""
+    asking = [driver for driver in DRIVERS if driver.asked]
+    assert STRIMZI in asking
+    assert [driver for driver in asking if [each.request for each in DRIVERS].count(driver.request) > 1] == []
 
 
 def test_a_driver_that_restarts_a_whole_stateful_set_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

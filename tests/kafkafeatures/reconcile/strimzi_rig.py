@@ -89,19 +89,30 @@ class Strimzi(Rig):
         self.revisions = revisions
         self.pod_set()
 
-    def pod_set(self, name: str = "broker", owner: str = UID, observed: int = 1) -> None:
-        """A StrimziPodSet with the labels of the cluster. `owner`: uid of its `Kafka`."""
+    def pod_set(
+        self,
+        name: str = "broker",
+        owner: str = UID,
+        observed: int = 1,
+        *,
+        is_empty: bool = False,
+        is_to_roll: bool = False,
+    ) -> None:
+        """A StrimziPodSet with the labels of the cluster. `owner`: uid of its `Kafka`. `is_empty`: of a node pool with
+        0 replicas. `is_to_roll`: with the annotation on which Strimzi restarts all its pods.
+        """
         templates = [
             {
                 "metadata": {"name": pod, "labels": OF_KAFKA, "annotations": {"strimzi.io/revision": revision}},
                 "spec": {"containers": [{"name": "kafka", "image": "strimzi/kafka:1.2.0-kafka-4.2.0"}]},
             }
-            for pod, revision in self.revisions.items()
+            for pod, revision in ({} if is_empty else self.revisions).items()
         ]
         uid = {"broker": "uid-of-set"}.get(name, f"uid-of-{name}")
-        metadata = {"namespace": "kafka", "name": name, "uid": uid, "generation": 1, "labels": OF_KAFKA}
+        metadata: Json = {"namespace": "kafka", "name": name, "uid": uid, "generation": 1, "labels": OF_KAFKA}
         owners = [{"kind": "Kafka", "name": "my-cluster", "uid": owner}]
-        pod_set = {"metadata": {**metadata, "ownerReferences": owners}, "spec": {"pods": templates}}
+        metadata |= {"ownerReferences": owners, "annotations": {RESTART: "true"} if is_to_roll else {}}
+        pod_set = {"metadata": metadata, "spec": {"pods": templates}}
         self.api.server.store(f"{SETS}/{name}", {**pod_set, "status": {"observedGeneration": observed}})
 
     def restart(self, pod: str) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.status import Via
 from kafkafeatures.core.engine.gates import Owner
+from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.claims import SENT_DIRECTLY_FOR, SENT_FOR, Claims
@@ -174,13 +175,15 @@ THROUGH_BROKER = {**SENT_DIRECTLY, "via": "Broker"}
         ([SENT_DIRECTLY, THROUGH_BROKER], SENT_FOR),
         ([{"kind": "DeleteZnodes", "via": "ZooKeeper"}], SENT_DIRECTLY_FOR),
         ([{"kind": "RestartNode", "via": "ApiServer"}], SENT_FOR),
+        ([{"kind": "RestartNode", "via": "ApiServer", "by": "annotation"}], STRIMZI.patience.total_seconds()),
         ([{"kind": "Future", "via": "Controller"}], SENT_FOR),
+        ([{"kind": ["?"], "via": ["?"], "by": ["?"]}], SENT_FOR),
         (["?"], SENT_FOR),
         ("?", SENT_FOR),
     ],
     ids=[
         "to the controller", "to the controller, answered", "through a broker", "both", "to ZooKeeper", "an eviction",
-        "of a newer release", "damaged intent", "damaged intents",
+        "asked of Strimzi", "of a newer release", "damaged fields", "damaged intent", "damaged intents",
     ],
 )  # fmt: skip
 def test_a_deleted_resource_with_an_open_step_blocks_others_as_long_as_the_route_may_keep_the_step(

@@ -11,6 +11,7 @@ import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.kube.workloads.strimzi import RIGHTS, templates
+from kafkafeatures.kube.workloads.templates import Template
 from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, POD_SET, PODS, READY, RESTART, Json, Strimzi
 from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
 from tests.simulated.requests import Fault, Request, refusal
@@ -105,6 +106,10 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     "a set not observed": (
         lambda strimzi: strimzi.pod_set(observed=0),
         "WaitingForStrimzi", "Strimzi has not processed the change of StrimziPodSet broker yet",
+    ),
+    "asked to restart a set": (
+        lambda strimzi: strimzi.pod_set(is_to_roll=True),
+        "WaitingForStrimzi", "Strimzi was asked to restart all pods of StrimziPodSet broker, and has not done so yet",
     ),
     "a pod stops": (
         lambda strimzi: strimzi.workloads._stop("broker-1", strimzi.workloads.uid("broker-1")),
@@ -231,6 +236,26 @@ async def test_a_new_process_recognizes_the_request_on_the_pod_without_the_statu
     assert strimzi.reason[0] == "WaitingForStrimzi"
 
 
+async def test_a_node_pool_without_replicas_keeps_no_level_and_no_restart_waiting() -> None:
+    strimzi = Strimzi()
+    strimzi.pod_set("spare", is_empty=True)
+    strimzi.request("broker-1")
+    await strimzi.work(2)
+    assert strimzi.reason[1].startswith("Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet")
+    strimzi.restart("broker-1")
+    await strimzi.work(4)
+    assert (strimzi.level, strimzi.reason[0]) == (1, "InSync")
+    assert [*templates(strimzi, ("Kafka my-cluster",))] == ["broker"]
+
+
+async def test_the_last_pods_of_a_node_pool_without_replicas_are_waited_for() -> None:
+    strimzi = Strimzi()
+    strimzi.pod_set(is_empty=True)
+    await strimzi.work(1)
+    assert strimzi.level != 1
+    assert strimzi.reason[0] == "WaitingForStrimzi"
+
+
 async def test_strimzi_restarts_pods_one_after_the_other_so_no_document_may_ask_for_more() -> None:
     strimzi = Strimzi()
     strimzi.api.edit(rollout={"maxParallel": 2})
@@ -254,7 +279,7 @@ def test_wait_for_rolled_reads_the_revisions_that_strimzi_wants_once_it_has_reco
     strimzi.pod_set("other", owner="uid-of-another")
     assert [*templates(strimzi, ("Kafka my-cluster",))] == ["broker"]
     strimzi.api.server.remove(KAFKA)
-    assert templates(strimzi, ("Kafka my-cluster",)) == {"my-cluster": None}
+    assert templates(strimzi, ("Kafka my-cluster",)) == {"my-cluster": Template("", 0, "Kafka my-cluster not found")}
 
 
 async def test_without_a_driver_the_pods_of_strimzi_are_not_read() -> None:

@@ -5,6 +5,7 @@ Production's controller and driver, on the simulated API server with its pods, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.records import stamp
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.reconcile.withdrawals import RELEASE_AFTER
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
@@ -31,7 +34,12 @@ async def asked() -> Strimzi:
 
 def refused_once(strimzi: Strimzi) -> None:
     """The API server does not answer the next change of a pod."""
-    heard, answers = strimzi.api.faults, [Fault(refusal(500, "etcd is away"))]
+    refused(strimzi, 1)
+
+
+def refused(strimzi: Strimzi, times: int, code: int = 500) -> None:
+    """The API server does not carry out the next changes of pods."""
+    heard, answers = strimzi.api.faults, [Fault(refusal(code, "etcd is away"))] * times
 
     def faults(request: Request) -> Fault | None:
         fault = heard(request)
@@ -55,6 +63,35 @@ async def test_a_withdrawn_request_is_named_at_once_and_until_strimzi_can_no_lon
     assert strimzi.requests == [ASKED, WITHDRAWN]
     await strimzi.work(2)
     assert strimzi.reason[0] == "InSync"
+
+
+async def test_a_withdrawal_without_the_right_to_it_stalls_with_a_text_on_the_withdrawal() -> None:
+    strimzi = await asked()
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    refused(strimzi, 1, code=403)
+    await strimzi.work(1)
+    stalled = strimzi.api.condition("Stalled")
+    assert stalled["reason"] == "NotAuthorized"
+    assert stalled["message"].startswith("the request to restart pod broker-1 could not be withdrawn: ")
+
+
+async def test_the_remedy_of_a_request_names_the_command_that_withdraws_it_with_its_namespace() -> None:
+    strimzi = await asked()
+    await strimzi.work(4)  # a wait has its remedy after two minutes
+    assert strimzi.reason[1].endswith(f"kubectl annotate -n kafka pod broker-1 {RESTART_POD_UID}-")
+
+
+@pytest.mark.parametrize("held", [{"mode": "Observe"}, {"suspend": True}], ids=["mode Observe", "suspended"])
+async def test_a_document_that_sends_nothing_says_what_its_request_still_waits_for(held: dict[str, Any]) -> None:
+    strimzi = await asked()
+    strimzi.api.edit(**held)
+    await strimzi.work(1)
+    waits = "Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet"
+    assert (strimzi.reason[0], strimzi.reason[1].partition(";")[0]) == ("WaitingForStrimzi", waits)
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(2)
+    assert strimzi.reason[1].startswith("the request to restart pod broker-1 (broker 2) is withdrawn; ")
+    assert strimzi.requests == [ASKED, WITHDRAWN]
 
 
 async def test_a_withdrawn_request_ends_after_ten_minutes_also_if_no_operator_ran_meanwhile() -> None:
@@ -95,18 +132,112 @@ async def test_a_pod_that_strimzi_has_replaced_is_not_asked_for_once_more_by_a_d
     assert strimzi.api.status["history"][-1]["result"] == "Applied"
 
 
-@pytest.mark.parametrize("is_answered", [True, False], ids=["withdrawn", "not answered"])
+UNJUDGED: dict[str, Callable[[Strimzi], object]] = {
+    "the document is invalid": lambda strimzi: strimzi.api.edit(rollout={"maxParallel": 2}),
+    "the Secret is gone": lambda strimzi: strimzi.api.server.remove(strimzi.path("kafka-features")),
+    "no node answers": lambda strimzi: nodes_stop(strimzi, *Role),
+    "no broker answers": lambda strimzi: nodes_stop(strimzi, Role.BROKER),
+    "another cluster answers": lambda strimzi: strimzi.api.edit_status(lambda status: status.update(clusterId="other")),
+}
+
+
+def nodes_stop(strimzi: Strimzi, *roles: Role) -> None:
+    world = strimzi.kafka.world
+    for role, id_ in [*world.nodes]:
+        if role is Role.BROKER:
+            world.vanish(id_)
+        elif role in roles:
+            world.stop(role, id_)
+
+
+@pytest.mark.parametrize("is_wanted", [True, False], ids=["wanted", "not wanted"])
+@pytest.mark.parametrize("change", UNJUDGED.values(), ids=UNJUDGED)
+async def test_a_request_is_withdrawn_once_while_nothing_can_be_judged(
+    change: Callable[[Strimzi], object], is_wanted: bool
+) -> None:
+    strimzi = await asked()
+    change(strimzi)
+    if not is_wanted:
+        strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    (intent,) = strimzi.api.status["intents"]
+    assert "unwantedSince" in intent
+
+
+@pytest.mark.parametrize("stuck", [(2,), (1, 2, 3)], ids=["one broker", "all brokers"])
+async def test_a_pod_that_cannot_run_is_asked_for_once_and_the_request_stays_on_it(stuck: tuple[int, ...]) -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    for id_ in stuck:
+        strimzi.kafka.world.vanish(id_)
+        strimzi.workloads.change_pod(f"broker-{id_ - 1}", _has_no_image)
+    strimzi.request("broker-1")
+    await strimzi.work(4)
+    assert strimzi.requests == [ASKED]
+    assert strimzi.reason[1].startswith("Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet")
+
+
+def _has_no_image(pod: dict[str, Any]) -> None:
+    container = {"name": "kafka", "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    pod["status"].update(containerStatuses=[container], conditions=[{"type": "Ready", "status": "False"}])
+
+
+async def test_a_request_that_was_withdrawn_with_an_invalid_document_is_made_again_by_a_valid_one() -> None:
+    strimzi = await asked()
+    strimzi.api.edit(rollout={"maxParallel": 2})
+    refused_once(strimzi)
+    await strimzi.work(2)
+    strimzi.api.edit(rollout={})
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN, WITHDRAWN, ASKED]  # the first withdrawal was not answered
+    assert strimzi.reason[1].startswith("Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet")
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["withdrawn", "answered the second time"])
 async def test_the_request_of_a_deleted_document_is_withdrawn_and_the_next_one_need_not_wait(is_answered: bool) -> None:
     strimzi = await asked()
-    document = strimzi.api.object
-    strimzi.api.server.delete(*KEY)
     if not is_answered:
         refused_once(strimzi)
+    await made_again(strimzi)
+    assert strimzi.requests == [ASKED, *[WITHDRAWN] * (1 if is_answered else 2)]
+    await strimzi.work(1)
+    assert WAITS not in strimzi.reason[1], strimzi.reason
+
+
+async def test_a_request_of_a_deleted_document_that_cannot_be_withdrawn_is_logged_and_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    strimzi = await asked()
+    await strimzi.work(20)  # longer than any request of it can be under way
+    refused(strimzi, 99)
+    await made_again(strimzi)
+    assert strimzi.requests == [ASKED, *[WITHDRAWN] * len(RELEASE_AFTER)]
+    assert "the request to restart pod broker-1 could not be withdrawn: " in caplog.text
+    await strimzi.work(9)
+    assert WAITS in strimzi.reason[1]
+    await strimzi.work(2)
+    assert WAITS not in strimzi.reason[1]
+
+
+async def test_a_restart_that_has_begun_is_not_withdrawn_with_its_document() -> None:
+    strimzi = await asked()
+    strimzi.restart("broker-1")
+    await strimzi.work(1)
+    await made_again(strimzi)
+    assert strimzi.requests == [ASKED]
+    await strimzi.work(1)
+    assert WAITS in strimzi.reason[1]
+
+
+WAITS = "kafka/orders has changed this cluster; nothing is sent until the outcome is known"
+
+
+async def made_again(strimzi: Strimzi) -> None:
+    """The document is deleted, and created with another level and without a driver."""
+    document = strimzi.api.object
+    strimzi.api.server.delete(*KEY)
     assert await strimzi.controller.reconcile(KEY) is None
-    assert strimzi.requests == [ASKED, WITHDRAWN]
     next_level = {"levels": [{"name": "transaction.version", "level": 1}]}
     strimzi.api.create(**{**document["spec"], "features": next_level, "workload": {"driver": "None"}})
     strimzi.controller.note_changes([strimzi.api.object])
-    await strimzi.work(1)
-    waits = "kafka/orders has changed this cluster; nothing is sent until the outcome is known"
-    assert (waits in strimzi.reason[1]) is not is_answered, strimzi.reason

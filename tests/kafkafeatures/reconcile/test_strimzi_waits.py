@@ -7,7 +7,8 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait import Goal, judge, progress
 from kafkafeatures.cli.kube.wait_rolled import templates_of
 from kafkafeatures.cli.shell.exit_codes import Exit
-from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, PODS, Strimzi
+from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, POD_SET, PODS, Strimzi
+from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
 
 READY, ROLLED = Goal(), Goal(rolled=True)
 PAUSED = {"type": "ReconciliationPaused", "status": "True"}
@@ -71,3 +72,29 @@ async def test_a_pause_that_is_over_ends_no_wait_although_the_status_still_has_i
     assert strimzi.api.condition("Stalled")["reason"] == "StrimziPaused"
     assert (judged(strimzi, READY), judged(strimzi, ROLLED)) == (None, None)
     assert line(strimzi).startswith("0 of 3 pods of broker at revision ")
+
+
+async def test_a_kafka_without_sets_ends_no_wait_for_a_roll_whatever_an_old_status_says() -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    strimzi.api.server.remove(POD_SET)
+    assert (judged(strimzi), line(strimzi)) == (None, "Kafka my-cluster has no StrimziPodSet with pods")
+    strimzi.pod_set(owner="uid-of-another")
+    strimzi.kafka_is(generation=2)
+    assert (judged(strimzi), line(strimzi)) == (None, "Strimzi has not reconciled Kafka my-cluster as it is now")
+    strimzi.kafka_is(generation=2, is_paused=True)
+    ending = judged(strimzi)
+    assert ending is not None
+    assert (ending.code, "StrimziPaused" in ending.text) == (Exit.STALLED, True)
+    strimzi.api.server.remove(KAFKA)
+    assert (judged(strimzi), line(strimzi)) == (None, "Kafka my-cluster not found")
+
+
+async def test_a_wait_for_a_roll_goes_on_until_strimzi_has_rolled_a_set_that_it_was_asked_to_restart() -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    strimzi.pod_set(is_to_roll=True)
+    asked = "Strimzi was asked to restart all pods of StrimziPodSet broker, and has not done so yet"
+    assert (judged(strimzi), line(strimzi)) == (None, asked)
+    strimzi.pod_set()
+    assert (judged(strimzi) or Ending(Exit.USAGE, "")).code is Exit.DONE

@@ -61,7 +61,8 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
         if template is None:
             return f"{driver.kind} {resource.metadata['namespace']}/{name} not found"
         if not template.revision:
-            return f"{driver.asked or 'Kubernetes'} has not processed the change of {driver.kind} {name} yet"
+            text = f"{driver.asked or 'Kubernetes'} has not processed the change of {driver.kind} {name} yet"
+            return template.pending or text
         workload = _workload(resource, name)
         if (workload.update_revision, workload.total) != (template.revision, template.replicas):
             return f"the operator has not seen revision {template.revision} of {driver.kind} {name} yet"

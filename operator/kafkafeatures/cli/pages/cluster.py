@@ -123,11 +123,11 @@ def _levels(cluster: ClusterTables, target: str) -> Html:
 
 def _targets(cluster: ClusterTables) -> Html:
     rows = [
-        (row["target"], verdict(row["verdict"]), _changes(row["changes"] or ()))
+        (row["target"], verdict(cluster.releases.get(row["target"], "unknown")), _changes(row["changes"] or ()))
         for row in cluster.rows("upgrade_readiness")
         if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
     ]
-    head = ("Release", "By the log alone", "Levels that would change")
+    head = ("Release", "Verdict", "Levels that would change")
     return section("Releases", "Every release of Kafka that needs no downgrade of metadata.version", head, rows)
 
 

@@ -101,7 +101,7 @@ def _facts(gate: Row, target: str) -> Html:
     style, _ = VERDICT_STYLES[gate["verdict"]]
     fact = Html('<li><strong class="{}">{}</strong>{}</li>')
     at = day_and_time(time_of(gate["evaluatedAt"]))
-    source = f"Judged from their metadata logs at {at}; the operator checks again before it changes anything."
+    source = f"Judged at {at} from the tables of the last run; the operator checks again before it changes anything."
     facts = Html().join(
         fact.format(style, counts[key], label.lower()) for key, (style, label) in VERDICT_STYLES.items()
     )
@@ -127,7 +127,7 @@ def _grid(clusters: Sequence[tuple[str, ClusterTables]]) -> Html:
         return Html()
     rows = [(_link(link, cluster), *(_grid_cells(cluster, columns))) for link, cluster in clusters[:MAX_ROWS]]
     omitted = f"; {len(clusters) - MAX_ROWS} more are not shown" if len(clusters) > MAX_ROWS else ""
-    caption = f"Which cluster can be raised to which release of Kafka, by its log alone; - is below its level{omitted}"
+    caption = f"Which cluster can be raised to which release of Kafka, by the gate; - is below its level{omitted}"
     grid = table(caption, ("Cluster", *columns), rows, "matrix")
     heading = Html("<h2>Clusters and releases</h2>\n{}")
     return heading.format(grid if len(rows) <= _OPEN_GRID else folded(counted(len(rows), "cluster"), grid))

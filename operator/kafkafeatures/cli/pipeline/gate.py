@@ -11,11 +11,12 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
@@ -56,9 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def gate(arguments: argparse.Namespace, config: Config) -> int:
     """Print the verdicts. Exit code 0: ready, 4: blocked, 5: unknown."""
     tables, names = _fleet(config)
-    target = _target(arguments)
-    clients = _client_rows(config, tables, target)
-    verdicts = _judged(target, _rows(tables, _READINESS), names, arguments.cluster, clients)
+    fleet = _Fleet(names, _rows(tables, _READINESS), _client_rows(config, tables))
+    verdicts = _selected(fleet.judged(_target(arguments)), arguments.cluster)
     if arguments.output == "text":
         print("\n".join(_lines(verdicts)))
     else:
@@ -75,11 +75,10 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
     if arguments.html is None:
         raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
     tables, names = _fleet(config)
-    target, readiness = _target(arguments), _rows(tables, _READINESS)
-    clients = _client_rows(config, tables, target)
-    document = _judged(target, readiness, names, arguments.cluster, clients).as_json()
-    rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGE_TABLES}})
-    releases = _release_verdicts(readiness, names)
+    fleet = _Fleet(names, _rows(tables, _READINESS), _client_rows(config, tables))
+    document = _selected(fleet.judged(_target(arguments)), arguments.cluster).as_json()
+    rows = _by_cluster({_READINESS: fleet.readiness, **{name: _rows(tables, name) for name in _PAGE_TABLES}})
+    releases = _release_verdicts(fleet)
     clusters = []
     for number, cluster_gate in enumerate(document["clusters"], 1):
         name = cluster_gate["cluster"], cluster_gate["clusterId"]
@@ -160,22 +159,35 @@ def _fleet(config: Config) -> tuple[Tables, set[ClusterName]]:
     return output.tables, of_nodes | evidence_only
 
 
-def _client_rows(config: Config, tables: Tables, target: Target) -> list[Row] | None:
-    """The rows of `client_readiness`; None unless the configuration has clients judged for this release."""
-    if config.clients is None or target.kind != "release" or target.name not in config.clients.releases:
-        return None
-    return _rows(tables, "client_readiness")
+def _client_rows(config: Config, tables: Tables) -> list[Row] | None:
+    """The rows of `client_readiness`; None: the configuration has no evidence about clients."""
+    return None if config.clients is None else _rows(tables, "client_readiness")
 
 
-def _judged(
-    target: Target, readiness: Sequence[Row], names: set[ClusterName], selected: str | None, clients: list[Row] | None
-) -> Gate:
-    """The gate for this target, of all clusters or of the `selected` ones: by folder or by id, so it may be several.
-    clients: see `_client_rows`. Raises CommandFailed if there is none.
+class _Fleet(NamedTuple):
+    """What the gate judges by. names: of all clusters. readiness: rows of `upgrade_readiness`. clients: see
+    `_client_rows`.
     """
-    from featurelog.gate import judge
 
-    gate = judge(target, readiness, names, at_ms=int(time.time() * 1000), client_rows=clients)
+    names: set[ClusterName]
+    readiness: list[Row]
+    clients: list[Row] | None
+
+    def judged(self, target: Target) -> Gate:
+        """The gate for a target. Clients count for each release of which the API versions are known: those before
+        have removed none.
+        """
+        from featurelog.gate import judge
+
+        has_clients = target.kind == "release" and client_targets().of(target.name) is not None
+        clients = self.clients if has_clients else None
+        return judge(target, self.readiness, self.names, at_ms=int(time.time() * 1000), client_rows=clients)
+
+
+def _selected(gate: Gate, selected: str | None) -> Gate:
+    """The gate of the `selected` clusters, by folder or by id, so it may be several; None: of all. Raises CommandFailed
+    if there is none.
+    """
     if selected is None:
         return gate
     matches = [cluster for cluster in gate.clusters if selected in (cluster.name.cluster, cluster.name.cluster_id)]
@@ -186,17 +198,14 @@ def _judged(
     return replace(gate, clusters=tuple(matches))
 
 
-def _release_verdicts(
-    readiness: Sequence[Row], names: set[ClusterName]
-) -> Mapping[tuple[str, str | None], Mapping[str, str]]:
+def _release_verdicts(fleet: _Fleet) -> Mapping[tuple[str, str | None], Mapping[str, str]]:
     """Verdict of the gate for each release of Kafka, the oldest first, by cluster."""
-    from featurelog.gate import Target, judge
+    from featurelog.gate import Target
     from kafkafeatures.core.facts.releases import releases
 
-    at_ms = int(time.time() * 1000)
     verdicts: dict[tuple[str, str | None], dict[str, str]] = {}
     for release in releases():
-        for cluster in judge(Target("release", release), readiness, names, at_ms=at_ms).clusters:
+        for cluster in fleet.judged(Target("release", release)).clusters:
             verdicts.setdefault((cluster.name.cluster, cluster.name.cluster_id), {})[release] = cluster.verdict.value
     return verdicts
 

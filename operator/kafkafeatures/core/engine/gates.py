@@ -203,8 +203,7 @@ def mode(inputs: GateInput) -> Decision | None:
     if not stage.is_due:
         return Done(Reason.OBSERVED, stage.next.message) if isinstance(stage.next, Done) else None
     if stage.work_in_flight is not None:  # begun before the mode was changed; followed to its end
-        reason, titles = stage.work_in_flight
-        return Wait(reason, f"mode Observe; still in flight: {titles}", delay=1.0, subject=titles, remedy=FOLLOWED)
+        return _beside_work(inputs, "mode Observe")
     # Without a quorum nothing is observed for certain: a wait, so that the cluster is read again soon.
     leaderless = next((blocker for blocker in stage.blockers if blocker.kind is BlockerKind.QUORUM), None)
     if leaderless is not None:

@@ -156,12 +156,14 @@ class ManagingOperator(Struct, frozen=True):
     resource: its kind and name, for messages.
     unprocessed: kind and name of it, or of a resource that belongs to it, of whose present generation no reconciliation
         has ended yet; empty for none.
+    to_roll: kind and name of a set of which it was asked to restart all pods; empty for none.
     is_paused: a person has paused its reconciliation.
     failure: reason and message of its last reconciliation, if that failed.
     """
 
     resource: str
     unprocessed: str = ""
+    to_roll: str = ""
     is_paused: bool = False
     failure: str = ""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.engine.steps import InFlight, Step
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.drivers import asking_driver
-from kafkafeatures.core.roll.restart_node import RestartInFlight
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 
 
 def asked_among(intents: Iterable[InFlight]) -> Iterator[RestartInFlight]:
@@ -21,6 +21,11 @@ def asked_among(intents: Iterable[InFlight]) -> Iterator[RestartInFlight]:
             yield intent
 
 
+def request_of(step: Step) -> str:
+    """What restarts a pod, such as "annotation"; empty for an eviction, and for a step that restarts none."""
+    return step.by if isinstance(step, RestartNode) else ""
+
+
 def may_be_pending(intent: RestartInFlight, observation: Observation) -> bool:
     """Tell whether its request may wait on the old pod. Where pods are no longer read, it does until it was
     withdrawn.
@@ -28,4 +33,4 @@ def may_be_pending(intent: RestartInFlight, observation: Observation) -> bool:
     if not intent.step.is_unread_in(observation):
         return intent.step.is_pending_in(observation)
     is_unanswered = intent.unwanted_since is None and intent.step.is_not_wanted(observation)
-    return is_unanswered and any(asked_among((intent,)))
+    return is_unanswered and asking_driver(intent.step.by) is not None

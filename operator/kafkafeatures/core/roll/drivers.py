@@ -52,7 +52,7 @@ class Driver(Struct, frozen=True):
     kind, key: what its pods are in, and the field of the document that names it; for messages.
     restarts_outdated: it restarts outdated nodes; False: another operator does, so it waits for them, and restarts a
         pod only on request.
-    request: what restarts a pod, such as "annotation"; empty for an eviction. Drivers with `asked` have different ones.
+    request: what restarts a pod, such as "annotation"; empty for an eviction. That of a driver with `asked` is its own.
     patience: time, longer than a request can be on its way, after which one that was withdrawn or not repeated is not
         carried out.
     asked: who carries out a request that stays on the pod until then, and that can be withdrawn; empty for nobody.
@@ -217,7 +217,6 @@ STRIMZI = ThroughAnother(
     reason=Reason.WAITING_FOR_STRIMZI,
     halt=Reason.STRIMZI_PAUSED,
     needs_one_at_a_time="Strimzi restarts pods one after the other",
-    most=1,
     conditions=_of_strimzi,
 )
 

@@ -77,7 +77,7 @@ def _chosen(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
         if stuck_may_go(inputs, id_):
             why_not = refused_by_budget(inputs, id_)
             if why_not is None:
-                return Act(unsent[id_].step if id_ in unsent else _restart(inputs, id_))
+                return _sent_once(inputs, unsent[id_]) if id_ in unsent else Act(_restart(inputs, id_))
             budget_wait = budget_wait or why_not
     if budget_wait is not None:
         return budget_wait
@@ -121,19 +121,23 @@ def _send_again(inputs: RestartCheckInput, restart: Restarting) -> Next:
         return waiting(inputs)
     if any(inputs.is_controller(other) for other in inputs.flying - {id_}):
         return waiting(inputs)  # a stuck controller was restarted meanwhile, so a voter is away
-    refused = refusal_anew(inputs, restart)
-    if refused is None and restart.step.is_pending_in(inputs.observation):
-        return asked(inputs, restart)
-    return refused or Act(restart.step)
+    return refusal_anew(inputs, restart) or _sent_once(inputs, restart)
+
+
+def _sent_once(inputs: RestartCheckInput, restart: Restarting) -> Act | Wait:
+    """The request, or the wait for another operator on whose pod it waits already."""
+    return asked(inputs, restart) if restart.step.is_pending_in(inputs.observation) else Act(restart.step)
 
 
 def refusal_anew(inputs: RestartCheckInput, restart: Restarting) -> Refusal | None:
     """Refusal of a restart that was decided earlier and is not done yet: all checks again, as if it were not in
     flight.
     """
-    without_it = inputs.without(restart)
-    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it)
-    return refused or refusal_of(without_it, restart.step.node_id, restart.step.consent)
+    without_it, id_ = inputs.without(restart), restart.step.node_id
+    refused = refusal(FOR_ANY_NODE, without_it)
+    if refused is None and to_free(without_it, frozenset({id_})) and stuck_may_go(without_it, id_):
+        return refused_by_budget(without_it, id_)
+    return refused or refusal(FOR_ONE_MORE, without_it) or refusal_of(without_it, id_, restart.step.consent)
 
 
 def _next_controller(inputs: RestartCheckInput, controllers: frozenset[int]) -> Next:

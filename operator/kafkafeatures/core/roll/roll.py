@@ -304,7 +304,7 @@ def _why_withdrawn(inputs: RestartCheckInput, restart: Restarting) -> str:
         return "it is no longer required"
     partitions = inputs.observation.partitions
     is_unread = isinstance(partitions, Unknown) and partitions.failure.kind in _NOT_JUDGED
-    if node is None or node.state is not NodeState.LIVE:
+    if not restart.step.pod and (node is None or node.state is not NodeState.LIVE):
         return ""  # a person may be restarting it right now
     migrating = no_migration_is_open(inputs)
     if migrating is not None or is_unread:  # without partitions nothing more can be judged

@@ -35,8 +35,16 @@ def paused(kafka: ManagingOperator, namespace: str) -> Blocker | None:
 
 
 def unprocessed(kafka: ManagingOperator) -> str:
-    """Text on a resource that Strimzi has not reconciled as it is now; empty for none."""
-    return f"Strimzi has not reconciled {kafka.unprocessed} as it is now" if kafka.unprocessed else ""
+    """Text on a resource that Strimzi has not reconciled as it is now, or has still to roll; empty for none."""
+    if kafka.unprocessed:
+        return f"Strimzi has not reconciled {kafka.unprocessed} as it is now"
+    roll = f"Strimzi was asked to restart all pods of {kafka.to_roll}, and has not done so yet"
+    return roll if kafka.to_roll else ""
+
+
+def without_sets(kafka: ManagingOperator) -> str:
+    """Text on a `Kafka` without pods, of which Strimzi has none to create either. A node pool may have 0 replicas."""
+    return f"{kafka.resource} has no StrimziPodSet with pods"
 
 
 class StrimziConditions(Conditions):
@@ -57,10 +65,10 @@ class StrimziConditions(Conditions):
             return
         remedy = SEE_LOG.format(kafka.resource)
         texts = []
-        if kafka.unprocessed and not kafka.is_paused:
-            texts.append(unprocessed(kafka))
+        if (text := unprocessed(kafka)) and not kafka.is_paused:
+            texts.append(text)
         if not reading.stateful_sets:
-            texts.append(f"{kafka.resource} has no StrimziPodSet")
+            texts.append(without_sets(kafka))
         if is_due and kafka.failure:
             texts.append(f"the last reconciliation of {kafka.resource} failed")
         obstacles = [

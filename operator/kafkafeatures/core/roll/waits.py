@@ -9,7 +9,7 @@ from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
-from kafkafeatures.core.facts.observation import Node, Unknown
+from kafkafeatures.core.facts.observation import Known, Node, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
 from kafkafeatures.core.roll.asked import may_be_pending
@@ -118,11 +118,11 @@ def asked(inputs: RestartCheckInput, restart: Restarting) -> Wait:
     """A wait for the other operator that was asked to restart a pod, and has not begun."""
     driver, pod = inputs.driver, restart.step.pod
     text = f"{driver.asked} was asked to restart pod {pod} ({restart.step.title}), and has not begun yet"
-    remedy = f"wait; if it stays so, see the log of {driver.asked}; to withdraw the request: {_WITHDRAW.format(pod)}"
+    workloads = inputs.observation.workloads
+    namespace = f"-n {workloads.value.namespace} " if isinstance(workloads, Known) else ""
+    command = f"kubectl annotate {namespace}pod {pod} {RESTART_POD_UID}-"
+    remedy = f"wait; if it stays so, see the log of {driver.asked}; to withdraw the request: {command}"
     return Wait(driver.reason, text, delay=_poll_of(inputs, restart), subject=f"pod {pod}", remedy=remedy)
-
-
-_WITHDRAW = f"kubectl annotate pod {{}} {RESTART_POD_UID}-"
 
 
 def _poll_of(inputs: RestartCheckInput, restart: Restarting) -> float:

@@ -25,7 +25,7 @@ from kafkafeatures.core.facts.workloads import ManagingOperator, Pod, StatefulSe
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.strimzi import PAUSE, paused, unprocessed
+from kafkafeatures.core.roll.strimzi import PAUSE, paused, unprocessed, without_sets
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone
 from kafkafeatures.kube.first_byte import withholding
@@ -115,12 +115,11 @@ class StrimziPods:
                 remedy = f"delete StrimziPodSet {name} if it is of an earlier Kafka, or correct its label"
                 return Failure(FailureKind.REJECTED, f"StrimziPodSet {self._namespace}/{name}", text, remedy)
         pods = await self._listed(f"/api/v1/namespaces/{self._namespace}/pods")
+        owned = [(raw, [pod for pod in pods if raw["metadata"]["uid"] in _owners(pod)]) for raw in sets]
         at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
         rival = self._rival(f"Kafka {self._name}")
-        made = tuple(
-            _set_of(raw, [pod for pod in pods if raw["metadata"]["uid"] in _owners(pod)], rival) for raw in sets
-        )
-        return WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator_of(kafka, pools))
+        made = tuple(_set_of(raw, its_pods, rival) for raw, its_pods in owned if raw["spec"]["pods"] or its_pods)
+        return WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator_of(kafka, pools, sets))
 
     async def _listed(self, path: str, labels: str = _LABELS) -> list[Json]:
         """The objects of this collection that belong to the `Kafka` by their labels. Raises Gone, ListTooLarge."""
@@ -146,39 +145,49 @@ def _annotate(api: WorkloadsApi, namespace: str, step: RestartNode, value: str |
 
 
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
-    """Templates of the StrimziPodSets of a `Kafka`, which Strimzi may change until it was reconciled as it is now."""
+    """Templates of the StrimziPodSets of a `Kafka`, which Strimzi may change until it was reconciled as it is now.
+    Where it has none, or does not exist, the only entry has its name, and no revision.
+    """
     (name,) = (name.removeprefix("Kafka ") for name in names)
     kafka = objects.object_of(("kafkas", "kafka.strimzi.io"), "kafka.strimzi.io/v1", name)
     if kafka is None:
-        return {name: None}
+        return {name: Template("", 0, f"Kafka {name} not found")}
     pools = objects.objects_of(("kafkanodepools", "kafka.strimzi.io"), "kafka.strimzi.io/v1", _POOL_LABELS.format(name))
-    raw_sets = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
-    operator = operator_of(kafka, pools)
+    listed = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
+    sets = [raw for raw in listed if kafka["metadata"]["uid"] in _owners(raw)]
+    operator = operator_of(kafka, pools, sets)
     pending, halt = unprocessed(operator), paused(operator, kafka["metadata"]["namespace"])
+    made = (_set_of(raw, [], "") for raw in sets if raw["spec"]["pods"])
     return {
         each.name: Template(each.update_revision if each.observed else "", each.replicas, pending, halt)
-        for each in (_set_of(raw, [], "") for raw in raw_sets if kafka["metadata"]["uid"] in _owners(raw))
-    }
+        for each in made
+    } or {name: Template("", 0, pending or without_sets(operator), halt)}
 
 
-def operator_of(kafka: Json, pools: Iterable[Json]) -> ManagingOperator:
+def operator_of(kafka: Json, pools: Iterable[Json], sets: Iterable[Json]) -> ManagingOperator:
     """State of a `Kafka`, with its node pools, which have generations of their own: each is in their status once a
     reconciliation has ended. While it is paused, and until the next reconciliation, its status says nothing else.
+    `sets`: its StrimziPodSets.
     """
     metadata, status = kafka["metadata"], kafka.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
     kinds = {str(each.get("type")) for each in conditions}
-    is_paused = str((metadata.get("annotations") or {}).get(PAUSE) or "").lower() == "true"
     is_current = _is_observed(kafka) and "ReconciliationPaused" not in kinds
     behind = sorted(str(pool["metadata"]["name"]) for pool in pools if not _is_observed(pool))
+    to_roll = sorted(str(raw["metadata"]["name"]) for raw in sets if _has(raw, RESTART))
     said = {str(each.get("type")): f"{each.get('reason')}: {each.get('message')}" for each in reversed(conditions)}
     resource = f"Kafka {metadata['name']}"
     return ManagingOperator(
         resource,
         unprocessed=resource if not is_current else f"KafkaNodePool {behind[0]}" if behind else "",
-        is_paused=is_paused,
+        to_roll=f"StrimziPodSet {to_roll[0]}" if to_roll else "",
+        is_paused=_has(kafka, PAUSE),
         failure=_line(said.get("NotReady", "")),
     )
+
+
+def _has(raw: Json, annotation: str) -> bool:
+    return str((raw["metadata"].get("annotations") or {}).get(annotation)).lower() == "true"
 
 
 def _is_observed(raw: Json) -> bool:
@@ -188,21 +197,22 @@ def _is_observed(raw: Json) -> bool:
 
 def _set_of(raw: Json, pods: list[Json], conflict: str) -> StatefulSet:
     """A StrimziPodSet with its pods. Each pod has a revision of its own, so the revision of the set is a hash of those
-    that it wants, and a pod has it if nothing for which Strimzi restarts pods differs.
+    that it wants, and a pod has it if nothing for which Strimzi restarts pods differs. Where it wants none,
+    its last pods show their image and role.
     """
     metadata, spec = raw["metadata"], raw["spec"]
     templates = {str(template["metadata"]["name"]): template for template in spec["pods"]}
     wanted = {name: _rolled_for(template) for name, template in templates.items()}
     text = "\n".join(f"{name} {sorted(values.items())}" for name, values in sorted(wanted.items()))
     revision = hashlib.sha256(text.encode()).hexdigest()[:10]
-    first: Json = next(iter(templates.values()), {})
-    first_spec = first.get("spec") or {}
+    shown = [*templates.values(), *pods]
+    first, first_spec = shown[0]["metadata"], shown[0].get("spec") or {}
     image = str(container_of(first_spec, CONTAINER).get("image") or "")
-    annotations = (first.get("metadata") or {}).get("annotations") or {}
+    annotations = first.get("annotations") or {}
     return StatefulSet(
         name=str(metadata["name"]),
         uid=str(metadata["uid"]),
-        role="brokers" if any(_is_broker(template) for template in templates.values()) else "controllers",
+        role="brokers" if any(map(_is_broker, shown)) else "controllers",
         replicas=len(templates),
         update_revision=revision if all(REVISION in values for values in wanted.values()) else "",
         update_strategy="",

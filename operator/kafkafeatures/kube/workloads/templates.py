@@ -14,7 +14,7 @@ class Template(NamedTuple):
     """Update revision of a set of pods, and how many there should be.
 
     revision: empty while its controller has not processed the newest template: until then the update revision in the
-        status is that of an older one.
+        status is that of an older one. Also empty where another operator has not made the set, as `pending` says.
     pending: what another operator has not processed yet, so that the revision may change once more; empty for nothing.
     halt: what keeps that operator from restarting these pods until a person acts; None for nothing.
     """

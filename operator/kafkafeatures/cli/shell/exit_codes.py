@@ -35,7 +35,8 @@ MEANINGS = {
     Exit.STALLED: "stalled: action required (`wait`)",
     Exit.USAGE: "wrong flags or arguments, or a file that they name is missing or not valid: a document, client "
     "properties, certificates, a kubeconfig",
-    Exit.INTERRUPTED: "interrupted; a command that can change something says whether anything was sent",
+    Exit.INTERRUPTED: "interrupted (143: by SIGTERM); a command that can change something says whether "
+    "anything was sent",
 }
 """The meaning of each code, in Markdown: the only table, also of the documentation."""
 

@@ -7,14 +7,12 @@ read as markup: Slack's control characters are escaped, and Teams gets it as a r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
+from kafkafeatures.api.records import Json
 from kafkafeatures.core.report.notifications import Notification
 from kafkafeatures.kube.api import ResourceKey
-
-Json = dict[str, Any]
 
 
 class Message(Struct, frozen=True):

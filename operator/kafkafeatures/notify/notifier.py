@@ -1,4 +1,4 @@
-"""Deliveries of notifications: each in a task of its own with retries, never in the way of a reconciliation.
+"""Deliveries of notifications: each in a task of its own with retries, never delaying a reconciliation.
 
 Called by `reconcile/controller.py` after each reconciliation (`tell`), which it never makes wait. A delivery is noted
 in `status.notified` by the next reconciliation, which is asked for at once. So a notification is sent at least once:

@@ -65,7 +65,7 @@ class ReconcileContext(Struct, frozen=True):
     sent. on_settled: called once no step of this resource can still be under way. clients: latest evidence about
     clients, without waiting; None where the document asks for none. hand_over: seconds for which another process may
     still send a step whose intent it wrote. is_stopping: tells whether this process was asked to end, and so begins
-    nothing new. managed: levels that another operator sets. withdraw: takes back a request that waits on a pod for
+    nothing new. managed: levels that another operator sets. withdraw: withdraws a request that waits on a pod for
     another operator; None where no requests are sent.
     """
 

@@ -18,7 +18,7 @@ from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.restart_node import RestartNode
 
 Withdraw = Callable[[RestartNode], Awaitable[Outcome]]
-"""Function that takes back a request."""
+"""Function that withdraws a request."""
 RELEASE_AFTER = (0.0, 1.0, 2.0, 4.0)
 """Seconds before each try to withdraw the requests of a deleted resource, well within the deadline of the queue."""
 

@@ -253,7 +253,7 @@ def _owners(raw: Json) -> set[str]:
 
 
 def _line(text: str) -> str:
-    """The text in one line, which a sentence goes on after."""
+    """The text in one line, behind which a sentence continues."""
     return " ".join(text.split())[:LONGEST_MESSAGE].rstrip(". ")
 
 

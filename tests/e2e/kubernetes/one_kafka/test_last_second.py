@@ -13,25 +13,15 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kafka.wire import feature_records, meddle
+from tests.e2e.kafka.wire import feature_records
+from tests.e2e.kubernetes.one_kafka.conftest import SHARE
 from tests.e2e.kubernetes.resources import Resources, levels
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.kubernetes.webhook import webhook
 from tests.e2e.rig.process import wait_until
 
-SHARE, NAME = "share.version", "late"
-
-
-@pytest.fixture
-def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
-    """The resources of a test, which leaves none of them behind, and an operator that runs."""
-    meddle(kafka, SHARE, 0)
-    yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
-    if not operator.alive:
-        operator.start()
-    wait_until("no resource is left in memory", lambda: operator.metric("kafkafeatures_condition") == 0)
+NAME = "late"
 
 
 @contextmanager

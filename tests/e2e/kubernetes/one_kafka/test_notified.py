@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kafka.wire import meddle
+from tests.e2e.kubernetes.one_kafka.conftest import SHARE, STREAMS
 from tests.e2e.kubernetes.resources import Resources, install
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.process import wait_until
 
-SHARE, STREAMS = "share.version", "streams.version"
 SECRET = "T0-B0-a-secret-of-the-receiver"  # of no one
 
 
@@ -63,14 +62,6 @@ def operator(control_plane: ControlPlane, receiver: Receiver, tmp_path: Path) ->
     install(control_plane)
     with Operator(control_plane, tmp_path, flags=("--notify-url-file", str(tmp_path / "url"))) as running:
         yield running
-
-
-@pytest.fixture
-def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
-    for feature in (SHARE, STREAMS):
-        meddle(kafka, feature, 0)
-    yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
 
 
 def notified(resources: Resources, name: str) -> list[str]:

@@ -5,7 +5,6 @@ resources.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,22 +12,11 @@ import pytest
 
 from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.wire import feature_records, meddle
+from tests.e2e.kubernetes.one_kafka.conftest import SHARE, STREAMS
 from tests.e2e.kubernetes.resources import FEW, NS, Resources, levels, requests_of_a_while
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
-
-SHARE, STREAMS = "share.version", "streams.version"
-
-
-@pytest.fixture
-def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
-    """Every test begins with both levels at 0 and leaves no resource behind."""
-    for feature in (SHARE, STREAMS):
-        meddle(kafka, feature, 0)
-    yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
-    wait_until("no resource is left in memory", lambda: operator.metric("kafkafeatures_condition") == 0)
 
 
 def updates(operator: Operator) -> float:

@@ -18,6 +18,7 @@ from kafkafeatures.api.schema import AtMost, Text
 from kafkafeatures.api.texts import (
     LEVEL_NAME,
     LONGEST,
+    AnnotationName,
     Bootstrap,
     Consent,
     ContainerName,
@@ -26,6 +27,7 @@ from kafkafeatures.api.texts import (
     MinutesToHours,
     Name,
     PlanHash,
+    PodSelector,
     Release,
     SecondsToHours,
     SecondsToMinutes,
@@ -183,6 +185,18 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name}: duplicate StatefulSet")
 
 
+class PodsSpec(Struct, frozen=True, kw_only=True):
+    """Pods of all nodes, in the namespace of the resource, which another operator restarts.
+
+    version_annotation: annotation that changes with every roll; None: the pods have `controller-revision-hash`.
+    container: name of the container that runs Kafka.
+    """
+
+    selector: PodSelector
+    version_annotation: AnnotationName | None = None
+    container: ContainerName = "kafka"
+
+
 class WorkloadSpec(Struct, frozen=True, kw_only=True):
     """The driver that restarts nodes; `core/roll/drivers.py` has all drivers, and `core/resolve.py` checks the name and
     chooses one where it is absent.
@@ -190,6 +204,7 @@ class WorkloadSpec(Struct, frozen=True, kw_only=True):
 
     driver: Annotated[str, Text(64)] | None = None
     stateful_set: StatefulSetSpec | None = None
+    pods: PodsSpec | None = None
 
 
 class WindowSpec(Struct, frozen=True, kw_only=True):

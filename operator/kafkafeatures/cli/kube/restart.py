@@ -107,6 +107,9 @@ def _driver(resource: KubeResource) -> Driver:
             "its nodes with what runs them",
             Exit.BLOCKED,
         )
+    if driver.only_follows:
+        text = f"driver {driver.name} of {resource} only follows another operator; restart its pods with that one"
+        raise CommandFailed(text, Exit.BLOCKED)
     return driver
 
 

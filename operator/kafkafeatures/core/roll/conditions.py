@@ -73,6 +73,21 @@ class PodDriver(Protocol):
         """Field of the document that names it."""
 
     @property
+    def by_selector(self) -> bool:
+        """True: a selector has the pods of all nodes, so that each pod must run a node, and each node be in a pod."""
+
+    @property
+    def place(self) -> str:
+        """What has the pods of all nodes, for messages."""
+
+    @property
+    def remedy_of_unnamed(self) -> str:
+        """Remedy for a node that is in no pod of the document."""
+
+    def remedy_of_foreign(self, owner: str) -> str:
+        """Remedy for a pod of another cluster."""
+
+    @property
     def restarts_outdated(self) -> bool:
         """False: another operator restarts outdated pods."""
 

@@ -101,8 +101,8 @@ ROLE_OF_ALL = f'(printf "%s\\n%s\\n%s" {ROLE} {OF_OTHERS})'
 EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "operator/kafkafeatures/core/roll/drivers.py": (
         (
-            "(NOBODY, MANUAL, STATEFUL_SET, STRIMZI)",
-            '(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, ThroughPods("Annotations", "annotations", request="note"), '
+            "(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, PODS)",
+            '(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, PODS, ThroughPods("Annotations", "annotations", request="note"), '
             'ThroughPods("Followed", "followed", request="mark", restarts_outdated=False, asked="the other operator"))',
         ),
     ),
@@ -110,9 +110,7 @@ EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
         (STATEFUL_SET_RULES, RULES + STATEFUL_SET_RULES),
         (ROLE, ROLE_OF_ALL),
     ),
-    "crds/kafkafeatures.yaml": (
-        ("[None, Manual, StatefulSet, Strimzi]", "[None, Manual, StatefulSet, Strimzi, Annotations, Followed]"),
-    ),
+    "crds/kafkafeatures.yaml": (("Strimzi, Pods]", "Strimzi, Pods, Annotations, Followed]"),),
 }
 
 

@@ -179,7 +179,7 @@ def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_mod
 
 def test_a_driver_that_follows_another_operator_waits_for_its_roll_and_withdraws_a_request(tree: Path) -> None:
     story = json.loads(run(tree, "-m", "tests.contract.driver_story", "Followed", "--follow"))
-    assert story["waited"][0].startswith("another operator has still to restart pod broker-0")
+    assert story["waited"][0].startswith("the other operator has still to restart pod broker-0")
     assert story["rolled"] == ["0 of 3 nodes are current", "all 3 nodes are current"]
     assert story["requests"] == ["PATCH pods/broker-1"] * 3  # asked, withdrawn, asked again
     assert story["waited"][1].startswith("the other operator was asked to restart pod broker-1 (broker 2)")

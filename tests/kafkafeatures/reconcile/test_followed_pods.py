@@ -29,12 +29,12 @@ Json = dict[str, Any]
 
 class Followed(Story):
     """A controller and brokers 1, 2 and 3 in pods of another operator, which are current and ready, and a document that
-    wants a level. used: rights that the operator used. version: annotation of the next pods; empty: they have none.
+    wants a level. used: rights that the operator used. version: annotation of the next pods.
     """
 
     def __init__(self, **pods: str) -> None:
         self.used: set[KubernetesRight] = set()
-        self.version = "1"
+        self.version, self.is_of_koperator = "1", False
         super().__init__(only_controller=True)
         self.workloads.made = self._made
         for pod in PODS:
@@ -52,16 +52,23 @@ class Followed(Story):
         """Pods without a revision, of one KafkaCluster, from now on too."""
         for pod in PODS:
             self.workloads.change_pod(pod, _of_kafka_cluster)
-        self.workloads.made = lambda raw: (self._made(raw), _of_kafka_cluster(raw))  # type: ignore[assignment, func-returns-value]
+        self.is_of_koperator = True
 
-    def foreign_pod(self) -> None:
-        """A pod of another cluster, which the selector matches too."""
+    def are_not_selected(self, *pods: str) -> None:
+        """The selector does not match them."""
+        for pod in pods:
+            self.label(pod, "kafka_cr", None)
+
+    def foreign_pod(self, in_place_of: str = "") -> None:
+        """A pod of another cluster, which the selector matches too, or `in_place_of` this one."""
         pod = self.api.server.read("/api/v1/namespaces/kafka/pods/broker-0")
         assert pod is not None
         pod["metadata"] |= {"name": "other-0", "uid": "uid-of-other"}
         pod["spec"] |= {"hostname": "other-0", "subdomain": "other"}
         pod["status"] |= {"podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}]}
         self.api.server.store("/api/v1/namespaces/kafka/pods/other-0", pod)
+        if in_place_of:
+            self.are_not_selected(in_place_of)
 
     def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:
         assert (plural, version, selector) == (("pods", ""), "v1", SELECTOR)
@@ -74,7 +81,9 @@ class Followed(Story):
 
     def _made(self, pod: Json) -> None:
         pod["metadata"]["labels"]["kafka_cr"] = "orders"
-        pod["metadata"]["annotations"] = {ANNOTATION: self.version} if self.version else {}
+        pod["metadata"]["annotations"] = {ANNOTATION: self.version}
+        if self.is_of_koperator:
+            _of_kafka_cluster(pod)
 
     def _heard(self, request: Request) -> Fault | None:
         if "/pods" in request.path or "/statefulsets" in request.path:
@@ -122,7 +131,7 @@ async def test_a_level_waits_until_the_roll_that_another_operator_makes_is_over(
     reason, message = followed.reason
     assert reason == "RollingNodes"
     assert message.startswith(
-        "another operator has still to restart pod broker-1, which is not of the current revision"
+        "the other operator has still to restart pod broker-1, which is not of the current revision"
     )
     rolled = followed.api.condition("NodesRolled")
     assert (rolled["status"], rolled["message"].split(";")[0]) == ("False", "2 of 4 nodes are current")
@@ -163,12 +172,12 @@ def _is_not_ready(pod: Json) -> None:
 
 STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
     "no pod": (
-        lambda followed: [followed.label(pod, "kafka_cr", None) for pod in PODS],
+        lambda followed: followed.are_not_selected(*PODS),
         "Preflight",
         "the selector kafka_cr=orders in namespace kafka: no pod matches it; correct spec.workload.pods.selector",
     ),
     "too few pods": (
-        lambda followed: followed.label("broker-1", "kafka_cr", None),
+        lambda followed: followed.are_not_selected("broker-1"),
         "RollingNodes", "broker 2 (broker-1.broker.kafka.svc.cluster.local:9092) has no pod since ",
     ),
     "pods of two clusters under one selector": (
@@ -176,7 +185,7 @@ STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
         "InvalidSpec", "pod other-0 of broker is ready, and no node of the cluster advertises it",
     ),
     "pods of another cluster instead": (
-        lambda followed: (followed.label("broker-1", "kafka_cr", None), followed.foreign_pod()),
+        lambda followed: followed.foreign_pod(in_place_of="broker-1"),
         "InvalidSpec", "broker 2 (broker-1.broker.kafka.svc.cluster.local:9092) is in no pod of the selector",
     ),
     "a pod stops": (
@@ -224,7 +233,7 @@ async def test_the_annotation_that_a_document_names_must_be_on_the_newest_pod_an
     followed = Followed(versionAnnotation=ANNOTATION)
     followed.annotate("broker-1", ANNOTATION, None)
     await followed.work(1)
-    assert "another operator has still to restart pod broker-1, " in followed.reason[1]
+    assert "the other operator has still to restart pod broker-1, " in followed.reason[1]
     for pod in PODS:
         followed.annotate(pod, ANNOTATION, None)
     await followed.work(1)

@@ -101,15 +101,12 @@ def _driver(resource: KubeResource) -> Driver:
     if resource.deleted_at:
         raise CommandFailed(f"{resource} is being deleted", Exit.BLOCKED)
     driver = driver_of(resource)
-    if driver is None or not driver.reads_pods:
+    if driver is None or not driver.reads_pods or driver.only_follows:
         raise CommandFailed(
             f"{resource} has no driver that restarts pods (spec.workload.driver is {resource.driver or None}); restart "
             "its nodes with what runs them",
             Exit.BLOCKED,
         )
-    if driver.only_follows:
-        text = f"driver {driver.name} of {resource} only follows another operator; restart its pods with that one"
-        raise CommandFailed(text, Exit.BLOCKED)
     return driver
 
 

@@ -38,7 +38,7 @@ class Conditions(Protocol):
         """
         from kafkafeatures.core.roll.followed import pods_to_follow
 
-        yield from pods_to_follow(reading, "another operator", Reason.ROLLING_NODES)
+        yield from pods_to_follow(reading, "the other operator", Reason.ROLLING_NODES)
 
     def notes(self, reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
         """Notes on what makes a roll slower, or less safe, than it has to be. `brokers`: how many there are."""

@@ -212,7 +212,8 @@ class BySelector(ThroughPods, frozen=True):
 
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
         pods = _at(spec, self.key)
-        return tuple(f"{name} {pods[name]}" for name in ("selector", "versionAnnotation", "container") if name in pods)
+        fields = ("selector", "versionAnnotation", "container") if pods.get("selector") else ()
+        return tuple(f"{field} {pods[field]}" for field in fields if pods.get(field))
 
 
 def _at(spec: Mapping[str, Any], key: str) -> Mapping[str, Any]:

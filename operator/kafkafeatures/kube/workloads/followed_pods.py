@@ -101,7 +101,10 @@ class FollowedPods:
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
     """The pods of each owner, and the version of the newest of them. `names`: fields of the document, as
     `BySelector.names_in` has them. Without any pod, or while versions are not known, the only entry has no revision.
+    No entry where the document has no selector.
     """
+    if not names:
+        return {}
     fields = dict(name.split(" ", 1) for name in names)
     selector, annotation = fields["selector"], fields.get("versionAnnotation", "")
     pods = list(objects.objects_of(("pods", ""), "v1", selector))

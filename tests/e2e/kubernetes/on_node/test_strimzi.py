@@ -101,14 +101,16 @@ def test_a_level_waits_for_a_roll_that_the_driver_pods_sees_by_an_annotation(
     strimzi.annotate(f"{PODS}/{LAST}", MANUAL, "true")
     strimzi.operator.reconcile()
     strimzi.annotate(f"{PODS}/{LAST}", VERSION, "2")
-    assert f"another operator has still to restart pod {FIRST}" in document.says("Ready", "RollingNodes")
+    document.reconcile()
+    assert f"the other operator has still to restart pod {FIRST}" in document.says("Ready", "RollingNodes")
     assert strimzi.operator.level("group.version") == 0
     done = person.run("restart", NAME, "-n", NS, "--pod", FIRST)
-    assert (done.returncode, "only follows another operator" in done.stderr) == (Exit.BLOCKED, True)
+    assert (done.returncode, "has no driver that restarts pods" in done.stderr) == (Exit.BLOCKED, True)
     with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
         wait.until_it_says("1 of 3 pods")
         for pod in (FIRST, SECOND):
             strimzi.annotate(f"{PODS}/{pod}", VERSION, "2")
+        document.reconcile()
         assert wait.ends() == 0
     document.wait(NAME, "Ready", 60)
     assert strimzi.operator.level("group.version") == 1

@@ -63,7 +63,7 @@ PodSelector = Annotated[
 ]  # fmt: skip
 AnnotationName = Annotated[
     str,
-    Text(317, 1, r"^([-a-z0-9.]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", "the name of an annotation of pods"),
+    Text(317, 1, r"^([-a-z0-9.]+/)?[A-Za-z0-9][-A-Za-z0-9_.]*$", "the name of an annotation of pods"),
 ]
 StatefulSetName = Annotated[str, Text(MAX_NAME, 1, NAME, "the name of a StatefulSet in the same namespace")]
 SecondsToHours = Annotated[str, Text(16, 0, r"^[0-9]+(s|m|h)$", "a duration in s, m or h, such as 90s, 15m or 24h")]

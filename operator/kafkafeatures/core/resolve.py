@@ -126,6 +126,7 @@ def _rollout(spec: Spec) -> Rollout:
         managed_by=strimzi.name if strimzi is not None and driver.reads_pods else "",
         selector=pods.selector if pods else "",
         annotation=(pods.version_annotation or "") if pods else "",
+        version=(pods.version or "") if pods else "",
         container=container,
         max_parallel=_max_parallel(rollout.max_parallel),
         availability=Availability(rollout.availability),

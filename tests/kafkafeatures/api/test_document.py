@@ -49,7 +49,12 @@ FULL: dict[str, Any] = {
         "workload": {
             "driver": "StatefulSet",
             "statefulSet": {"brokers": ["orders-broker"], "controllers": ["orders-controller"], "container": "kafka"},
-            "pods": {"selector": "app=kafka", "versionAnnotation": "example.com/version", "container": "kafka"},
+            "pods": {
+                "selector": "app=kafka",
+                "versionAnnotation": "example.com/version",
+                "version": "7",
+                "container": "kafka",
+            },
         },
         "features": {
             "releaseVersion": "4.1",
@@ -169,6 +174,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("spec.workload.pods.selector", "kafka", "expected a label selector such as app=kafka,kafka_cr=orders, of parts"),
     ("spec.workload.pods.selector", "app!=kafka", "pods.selector: invalid value 'app!=kafka'; expected a label"),
     ("spec.workload.pods.selector", "app=kafka,", "pods.selector: invalid value 'app=kafka,'; expected a label"),
+    ("spec.workload.pods.versionAnnotation", None, "spec.workload.pods: version needs versionAnnotation"),
     ("spec.workload.pods.versionAnnotation", "my version", "expected the name of an annotation of pods"),
     ("spec.workload.statefulSet.container", "", "container: invalid value ''; expected at least 1 characters"),
     ("spec.features.finalizeAfter", "1d", "invalid value '1d'; expected a duration in s, m or h, such as 90s"),

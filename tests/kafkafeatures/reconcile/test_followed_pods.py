@@ -283,6 +283,26 @@ async def test_a_broker_whose_pod_is_being_replaced_keeps_a_level_waiting_and_ha
         assert [each["message"] for each in stalled if each["status"] == "True"] == []
 
 
+async def test_a_level_waits_for_the_version_that_a_document_names_before_its_roll_begins() -> None:
+    followed = Followed(versionAnnotation=ANNOTATION, version="2")
+    followed.as_koperator_makes_them()
+    followed.version = "2"
+    await followed.work(1)
+    assert followed.level != 1
+    text = "the other operator has not processed the change of KafkaCluster orders yet"
+    assert (followed.reason[0], followed.reason[1].partition(";")[0]) == ("RollingNodes", text)
+    names = (f"selector {SELECTOR}", f"versionAnnotation {ANNOTATION}", "version 2")
+    assert templates(followed, names) == {"orders": Template("", 4, "no pod of orders has version 2 yet")}
+    followed.restart("broker-0")
+    await followed.work(1)
+    assert followed.reason[1].startswith("the other operator has still to restart pod broker-1, ")
+    for pod in PODS[1:]:
+        followed.annotate(pod, ANNOTATION, "2")
+        followed.workloads.change_pod(pod, lambda raw: raw["spec"]["containers"][0].update(image="kafka:4.4.0"))
+    await followed.work(4)
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
+
+
 def test_wait_for_rolled_reads_the_version_of_the_newest_pod_of_each_owner() -> None:
     followed = Followed()
     names = (f"selector {SELECTOR}", f"versionAnnotation {ANNOTATION}")

@@ -212,7 +212,7 @@ class BySelector(ThroughPods, frozen=True):
 
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
         pods = _at(spec, self.key)
-        fields = ("selector", "versionAnnotation", "container") if pods.get("selector") else ()
+        fields = ("selector", "versionAnnotation", "version", "container") if pods.get("selector") else ()
         return tuple(f"{field} {pods[field]}" for field in fields if pods.get(field))
 
 

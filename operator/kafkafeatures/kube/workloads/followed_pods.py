@@ -13,7 +13,8 @@ sources:
   and `handleRollingUpgrade` of pkg/resources/kafka/kafka.go).
 
 All pods of one owner are to have the version of the newest of them, as the wanted one is in resources that differ from
-operator to operator. So a roll is seen once its first pod is replaced.
+operator to operator. So a roll is seen once its first pod is replaced; earlier only if the document names the version
+that the annotation should have.
 """
 
 from __future__ import annotations
@@ -86,12 +87,12 @@ class FollowedPods:
                 if len(pods) > MOST_PODS:
                     raise ListTooLarge(f"there are more than {MOST_PODS} pods of this selector")
         at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
-        unknown = _why_unknown(pods, rollout.annotation)
+        unknown = _why_unknown(pods, rollout)
         if unknown is not None:
             text, remedy = unknown
             subject = f"the selector {rollout.selector} in namespace {self._namespace}"
             return Failure(FailureKind.REJECTED, subject, text, remedy)
-        sets = (_set_of(of_owner, rollout.annotation, rollout.container) for of_owner in _by_owner(pods).values())
+        sets = (_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values())
         checked = (
             replace(each, conflict=self._rival(each.name)) if each.kind == "StatefulSet" else each for each in sets
         )
@@ -99,40 +100,50 @@ class FollowedPods:
 
 
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
-    """The pods of each owner, and the version of the newest of them. `names`: fields of the document, as
+    """The pods of each owner, and the version to which they are rolled. `names`: fields of the document, as
     `BySelector.names_in` has them. Without any pod, or while versions are not known, the only entry has no revision.
     No entry where the document has no selector.
     """
     if not names:
         return {}
     fields = dict(name.split(" ", 1) for name in names)
-    selector, annotation = fields["selector"], fields.get("versionAnnotation", "")
-    pods = list(objects.objects_of(("pods", ""), "v1", selector))
-    unknown = _why_unknown(pods, annotation)
+    rollout = Rollout(
+        selector=fields["selector"],
+        annotation=fields.get("versionAnnotation", ""),
+        version=fields.get("version", ""),
+        container=fields.get("container", Rollout().container),
+    )
+    pods = list(objects.objects_of(("pods", ""), "v1", rollout.selector))
+    unknown = _why_unknown(pods, rollout)
     if unknown is not None:
-        return {selector: Template("", 0, f"{unknown[0]} (selector {selector}); {unknown[1]}")}
-    container = fields.get("container", Rollout().container)
-    sets = (_set_of(of_owner, annotation, container) for of_owner in _by_owner(pods).values())
-    return {each.name: Template(each.update_revision, each.replicas) for each in sets}
+        return {rollout.selector: Template("", 0, f"{unknown[0]} (selector {rollout.selector}); {unknown[1]}")}
+    sets = [_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values()]
+    pending = f"no pod of {{}} has version {rollout.version} yet"
+    return {
+        each.name: Template(
+            each.update_revision, each.replicas, "" if each.update_revision else pending.format(each.name)
+        )
+        for each in sets
+    }
 
 
-def _why_unknown(pods: list[Json], annotation: str) -> tuple[str, str] | None:
+def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:
     """Message and remedy where these pods do not show to which version they are rolled; None where they do. A pod that
     lacks the annotation is older than it, unless it is the newest.
     """
     if not pods:
         return "no pod matches it", f"correct {PODS.key}.selector"
     for raw in pods:
-        name, version = raw["metadata"]["name"], (raw["metadata"].get("labels") or {}).get(REVISION)
+        name = raw["metadata"]["name"]
         if not _owner(raw):
             return f"pod {name} has no owner that would create it again", f"correct {PODS.key}.selector"
-        if not annotation and not version:
+        if not rollout.annotation and not _label(raw):
             remedy = f"name an annotation that changes with each roll in {PODS.key}.versionAnnotation"
             return f"pod {name} has no label {REVISION}", remedy
     for of_owner in _by_owner(pods).values():
-        newest = _newest(of_owner)["metadata"]
-        if annotation and not (newest.get("annotations") or {}).get(annotation):
-            text = f"pod {newest['name']}, the newest of its owner, has no annotation {annotation}"
+        newest = _newest(of_owner)
+        if rollout.annotation and not _annotation(newest, rollout):
+            text = f"pod {newest['metadata']['name']}, the newest of its owner, has no annotation {rollout.annotation}"
             return text, f"correct {PODS.key}.versionAnnotation, or set the annotation in the resource of the cluster"
     return None
 
@@ -156,49 +167,55 @@ def _newest(pods: list[Json]) -> Json:
     return max(pods, key=lambda raw: (raw["metadata"]["creationTimestamp"], raw["metadata"]["name"]))
 
 
-def _set_of(pods: list[Json], annotation: str, container: str) -> StatefulSet:
-    """The pods of one owner. How many there should be is not known, nor which role they have."""
+def _set_of(pods: list[Json], rollout: Rollout) -> StatefulSet:
+    """The pods of one owner. How many there should be is not known, nor which role they have. Until its newest pod has
+    the version of the document, the revision of its next pod is not known either.
+    """
     newest, owner = _newest(pods), _owner(pods[0])
-    made = (_pod(raw, str(owner["name"]), annotation, container) for raw in pods)
+    has_begun = rollout.version in ("", _annotation(newest, rollout))
+    made = (_pod(raw, str(owner["name"]), rollout) for raw in pods)
     return StatefulSet(
         name=str(owner["name"]),
         uid=str(owner["uid"]),
         role="brokers",
         replicas=len(pods),
-        update_revision=_version(newest, annotation, container),
+        update_revision=_revision(newest, rollout) if has_begun else "",
         update_strategy="",
-        image=_image(newest, container),
-        release=_release(newest, container),
+        image=_image(newest, rollout),
+        release=_release(newest, rollout),
         pods=tuple(sorted(made, key=lambda pod: pod.name)),
         kind=str(owner["kind"]),
         restarts_outdated=PODS.restarts_outdated,
     )
 
 
-def _pod(raw: Json, owner: str, annotation: str, container: str) -> Pod:
+def _pod(raw: Json, owner: str, rollout: Rollout) -> Pod:
     """A pod. Nobody's request to restart it counts."""
-    version, release = _version(raw, annotation, container), _release(raw, container)
-    return replace(pod_of(raw, owner, container), revision=version, release=release, restart_requested=False)
+    revision, release = _revision(raw, rollout), _release(raw, rollout)
+    return replace(pod_of(raw, owner, rollout.container), revision=revision, release=release, restart_requested=False)
 
 
-def _version(raw: Json, annotation: str, container: str) -> str:
+def _revision(raw: Json, rollout: Rollout) -> str:
     """Hash of all by which the pod shows its version."""
-    metadata = raw["metadata"]
-    shown = (
-        str((metadata.get("labels") or {}).get(REVISION)),
-        str((metadata.get("annotations") or {}).get(annotation)),
-        _image(raw, container),
-    )
+    shown = (_label(raw), _annotation(raw, rollout), _image(raw, rollout))
     return hashlib.sha256("\n".join(shown).encode()).hexdigest()[:10]
 
 
-def _release(raw: Json, container: str) -> str:
+def _label(raw: Json) -> str:
+    return str((raw["metadata"].get("labels") or {}).get(REVISION) or "")
+
+
+def _annotation(raw: Json, rollout: Rollout) -> str:
+    return str((raw["metadata"].get("annotations") or {}).get(rollout.annotation) or "")
+
+
+def _image(raw: Json, rollout: Rollout) -> str:
+    return str(container_of(raw["spec"], rollout.container).get("image") or "")
+
+
+def _release(raw: Json, rollout: Rollout) -> str:
     metadata = raw["metadata"]
-    return release_of(metadata.get("labels") or {}, metadata.get("annotations") or {}, _image(raw, container))
-
-
-def _image(raw: Json, container: str) -> str:
-    return str(container_of(raw["spec"], container).get("image") or "")
+    return release_of(metadata.get("labels") or {}, metadata.get("annotations") or {}, _image(raw, rollout))
 
 
 open_port = FollowedPods  # the function of this name that `Adapter` of `adapters.py` asks of a driver's module

@@ -117,14 +117,13 @@ def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
     unknown = _why_unknown(pods, rollout)
     if unknown is not None:
         return {rollout.selector: Template("", 0, f"{unknown[0]} (selector {rollout.selector}); {unknown[1]}")}
-    sets = [_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values()]
-    pending = f"no pod of {{}} has version {rollout.version} yet"
-    return {
-        each.name: Template(
-            each.update_revision, each.replicas, "" if each.update_revision else pending.format(each.name)
-        )
-        for each in sets
-    }
+    sets = (_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values())
+    return {each.name: _template(each, rollout.version) for each in sets}
+
+
+def _template(pod_set: StatefulSet, version: str) -> Template:
+    pending = "" if pod_set.update_revision else f"no pod of {pod_set.name} has version {version} yet"
+    return Template(pod_set.update_revision, pod_set.replicas, pending)
 
 
 def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:

@@ -144,7 +144,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "sets of two clusters under one label": (
         lambda strimzi: strimzi.pod_set("other", owner="uid-of-another"),
-        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, which does not own it",
+        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, but no node pool of it owns",
     ),
 }  # fmt: skip
 

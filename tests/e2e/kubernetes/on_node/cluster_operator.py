@@ -157,7 +157,8 @@ class ClusterOperator:
         for each in objects:
             each["metadata"]["ownerReferences"] = owner
         self.plane.apply(*objects)
-        pod_set = made.pod_set(kafka, self.node, self.ids, self.generation)
+        (pool,) = self.plane.read(POOLS)["items"]
+        pod_set = made.pod_set(kafka, pool, self.node, self.ids, self.generation)
         path = f"{SETS}/{pod_set['metadata']['name']}"
         if not (before := self.plane.read(path)):
             self.plane.send("POST", SETS, pod_set)

@@ -211,8 +211,8 @@ class StrimziClusters:
             kafka = await self._api.get(PATH.format(namespace, name))
         except Gone:
             raise CredentialsInvalid(
-                f"no Kafka {name} (kafka.strimzi.io/v1) in the namespace {namespace}: its name is another one, or the "
-                "Strimzi that is installed does not serve this version"
+                f"no Kafka {name} (kafka.strimzi.io/v1) in the namespace {namespace}: it was deleted, has another "
+                "name, or the Strimzi that is installed does not serve this version"
             ) from None
         except RequestRefused:
             raise CredentialsInvalid(

@@ -155,7 +155,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "sets of two clusters under one label": (
         lambda strimzi: strimzi.pod_set("other", owner="uid-of-another"),
-        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, but no node pool of it owns",
+        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, but no node pool",
     ),
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ SERVICE, BOOTSTRAP = f"{NAME}-kafka-brokers", f"{NAME}-kafka-bootstrap"
 CLUSTER_LABEL, REVISION, CA_GENERATION = (
     "strimzi.io/cluster",
     "strimzi.io/revision",
-    "strimzi.io/cluster-ca-cert-generation",
+    "strimzi.io/cluster-ca-key-generation",
 )
 SELECTOR = {CLUSTER_LABEL: NAME, "strimzi.io/kind": "Kafka", "strimzi.io/name": f"{NAME}-kafka"}
 _START = """set -eu

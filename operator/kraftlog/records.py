@@ -16,9 +16,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kraftlog.decoders.compiled import readers
 from kraftlog.errors import MalformedError
 from kraftlog.schema import BY_KEY, NAMES, RecordType
 from kraftlog.varints import read_unsigned, unsigned
@@ -156,8 +156,7 @@ def readers_of(control: bool, key: int) -> tuple[RecordType, Readers] | None:
     kind = type_of(control, key)
     if kind is None:
         return None
-    readers: Readers = import_module(f"kraftlog.decoders.{module_name(kind)}").READERS
-    return kind, readers
+    return kind, readers(kind)
 
 
 def type_of(control: bool, key: int) -> RecordType | None:
@@ -168,11 +167,6 @@ def type_of(control: bool, key: int) -> RecordType | None:
 
         return next(kind for kind in OTHER_TYPES if kind.key == key)
     return record_type
-
-
-def module_name(kind: RecordType) -> str:
-    """The name of its module in `decoders`."""
-    return kind.name.removesuffix("_RECORD").lower()
 
 
 def _body(readers: Readers, version: int, value: bytes, position: int) -> tuple[dict[str, Any], str]:

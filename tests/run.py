@@ -58,6 +58,12 @@ ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if SOAK else []
 """Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
 
 WHOLE_RUNS = [
+    "tests/featurelog/test_clients.py",
+    "tests/featurelog/test_clients_soundness.py",
+    "tests/featurelog/test_commits.py",
+    "tests/featurelog/test_delta.py",
+    "tests/featurelog/test_mended_copies.py",
+    "tests/featurelog/test_remove_cluster.py",
     "tests/featurelog/test_fleet.py",
     "tests/featurelog/test_run.py",
     "tests/featurelog/test_killed.py",

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kraftlog.decoders.compiled import readers
 from kraftlog.errors import MalformedError
 from kraftlog.schema import BY_KEY, NAMES, RecordType
 from kraftlog.varints import read_unsigned, unsigned
@@ -152,10 +151,12 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
 
 @lru_cache(maxsize=256)  # more than there are types; a log may hold any number of others
 def readers_of(control: bool, key: int) -> tuple[RecordType, Readers] | None:
-    """The type and its decoders, which are loaded here; None for a key that no release has."""
+    """The type and its decoders, which are compiled here; None for a key that no release has."""
     kind = type_of(control, key)
     if kind is None:
         return None
+    from kraftlog.decoders.compiled import readers  # many who import this module decode no record
+
     return kind, readers(kind)
 
 

@@ -188,7 +188,7 @@ def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Vio
 
 
 def _plan_hash(stored: Stored) -> str | None:
-    """That of the plan in its status; each change that is sent makes another one."""
+    """Hash of the plan in the status; each change that is sent makes another plan."""
     return (stored.status.get("plan") or {}).get("hash")
 
 

@@ -74,6 +74,7 @@ def test_after_old_files_are_forgotten_the_tables_are_those_of_the_files_that_ar
                 path.unlink()
     run([folder / "all"], folder / "whole", piece=1 << 24)
     assert derived(folder / "out") == derived(folder / "whole")
+    assert not any('"gap"' in row for row in derived(folder / "out")["data_quality"])
     assert tables(folder / "out")[METADATA_RECORDS] == tables(folder / "whole")[METADATA_RECORDS]
 
 

@@ -1,9 +1,9 @@
 """Retention: which files of metadata logs the ledger drops, of those that are gone from the inputs.
 
 The rows of a file stay when Kafka has deleted it, so the ledger and `metadata_records` grow for ever. `pipeline
-maintain --forget-days` drops the oldest files of each node as Kafka's own retention does: all before a snapshot of that
-age. What is left is a log that begins with a snapshot, and the next run makes the tables that a run over these files
-alone would make. It decides by what the ledger says of a file, and opens none. Called by `kafkafeatures pipeline
+maintain --keep-log-days` drops the oldest files of each node as Kafka's own retention does: all before a snapshot of
+that age. What is left is a log that begins with a snapshot, and the next run makes the tables that a run over these
+files alone would make. It decides by what the ledger says of a file, and opens none. Called by `kafkafeatures pipeline
 maintain`.
 """
 
@@ -18,7 +18,7 @@ from featurelog.tables import CHECKPOINTS
 from kraftlog import files
 
 
-def forget(ledger: Ledger, listed: Mapping[tuple[str, str], Collection[str]], before_ms: int) -> int:
+def drop_old_files(ledger: Ledger, listed: Mapping[tuple[str, str], Collection[str]], before_ms: int) -> int:
     """Drop files from the ledger, and return their number. The tables of their clusters lose the checkpoint, so that
     the next run makes them of all records that are left.
 

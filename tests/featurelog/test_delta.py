@@ -247,7 +247,7 @@ def test_maintenance_deletes_old_files_of_no_table_and_keeps_those_of_the_last_r
     of_run_under_way.write_bytes(b"PAR1")
     before = tables(grown)
     assert maintain("-o", "json") == Exit.DONE
-    assert json.loads(capsys.readouterr().out) == {"output": str(grown), "deletedFiles": 1, "forgottenFiles": 0}
+    assert json.loads(capsys.readouterr().out) == {"output": str(grown), "deletedFiles": 1, "droppedLogFiles": 0}
     assert (of_killed_run.exists(), of_run_under_way.exists()) == (False, True)
     assert tables(grown) == before
 
@@ -350,7 +350,7 @@ def test_maintenance_without_tables_or_for_no_time_is_one_line(
     tmp_path: Path, maintain: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert maintain("--keep-days", "0") == Exit.USAGE
-    assert "--keep-days: at least 1" in capsys.readouterr().err
+    assert "--keep-days: expected 1 to" in capsys.readouterr().err
     (tmp_path / "pipeline.yaml").write_text("inputs: [in]\noutput: nothing\n")
     assert maintain() == Exit.UNREACHABLE
     assert "there are no tables; `kafkafeatures pipeline run` makes them" in capsys.readouterr().err

@@ -44,6 +44,14 @@ def test_of_a_log_that_has_grown_only_the_hours_that_were_not_complete_are_read_
     assert "2 lines of requests cannot be parsed" in {row["text"] for row in rows(case.output, "data_quality")}
 
 
+def test_a_log_is_also_continued_at_a_line_of_another_logger(case: Case) -> None:
+    whole = lines(MANY_TIMES).replace(b"\n", b"\n\tat " + b"x" * 1500 + b"\n")
+    for share in (0.3, 0.55, 0.8, 1, 1, 1):
+        place(case.evidence, 1, LOG, whole[: int(share * len(whole))])
+        summary = run(case.logs, case.output, [case.evidence])
+    assert summary.client_bytes < 0.6 * len(whole)
+
+
 def test_a_log_that_was_replaced_by_a_longer_one_is_read_from_its_begin(case: Case) -> None:
     whole = lines(MANY_TIMES)
     place(case.evidence, 1, LOG, whole)

@@ -1,4 +1,4 @@
-"""`kafkafeatures pipeline maintain --forget-days`: old files of logs leave the ledger and all tables, no others do."""
+"""`kafkafeatures pipeline maintain --keep-log-days`: old files of logs leave the ledger and all tables, no other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from featurelog.delta import Output, load
 from featurelog.record_files import METADATA_RECORDS
-from featurelog.retention import forget
+from featurelog.retention import drop_old_files
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkasim.fleet.files import write_cluster
@@ -20,7 +20,7 @@ from kraftlog.files import DIRECTORY
 from tests.featurelog.inputs import run, tables
 from tests.featurelog.test_growing import SCALE, days, derived
 
-FORGET_DAYS = 4
+KEEP_LOG_DAYS = 4
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def listed(inputs: Path) -> dict[str, set[str]]:
     }
 
 
-def test_after_old_files_are_forgotten_the_tables_are_those_of_the_files_that_are_left(folder: Path) -> None:
+def test_after_old_files_are_dropped_the_tables_are_those_of_the_files_that_are_left(folder: Path) -> None:
     output, before = Output.open(str(folder / "out")), names(folder / "out")
     present = {("orders", node): of_node for node, of_node in listed(folder / "in").items()}
-    count = forget(output.ledger, present, UNTIL_MS - FORGET_DAYS * DAY_MS)
+    count = drop_old_files(output.ledger, present, UNTIL_MS - KEEP_LOG_DAYS * DAY_MS)
     output.commit(output.ledger)
     left = names(folder / "out")
     assert count == sum(len(before[node] - left[node]) for node in before) > 0
@@ -78,22 +78,22 @@ def test_after_old_files_are_forgotten_the_tables_are_those_of_the_files_that_ar
     assert tables(folder / "out")[METADATA_RECORDS] == tables(folder / "whole")[METADATA_RECORDS]
 
 
-def test_files_that_are_in_the_inputs_or_behind_the_last_old_snapshot_are_not_forgotten(folder: Path) -> None:
+def test_files_that_are_in_the_inputs_or_behind_the_last_old_snapshot_are_not_dropped(folder: Path) -> None:
     ledger = Output.open(str(folder / "out")).ledger
     everything = {("orders", node): of_node for node, of_node in names(folder / "out").items()}
-    assert forget(ledger, everything, UNTIL_MS) == 0
-    assert forget(ledger, {}, UNTIL_MS - 30 * DAY_MS) == 0, "no snapshot is as old"
+    assert drop_old_files(ledger, everything, UNTIL_MS) == 0
+    assert drop_old_files(ledger, {}, UNTIL_MS - 30 * DAY_MS) == 0, "no snapshot is as old"
 
 
 def test_damage_in_a_snapshot_makes_it_no_begin_of_a_log(folder: Path) -> None:
-    """Of a segment whose end is not known nothing is dropped either."""
+    """Snapshots that are cut off."""
     run([folder / "all"], folder / "sound", piece=1 << 24)
     for log in (folder / "all").glob(f"*/*/{DIRECTORY}"):
         for path in log.glob("*.checkpoint"):
             path.write_bytes(path.read_bytes()[:-10])
     run([folder / "all"], folder / "damaged", piece=1 << 24)
-    assert forget(load(str(folder / "sound"))[1], {}, UNTIL_MS) > 0
-    assert forget(load(str(folder / "damaged"))[1], {}, UNTIL_MS) == 0
+    assert drop_old_files(load(str(folder / "sound"))[1], {}, UNTIL_MS) > 0
+    assert drop_old_files(load(str(folder / "damaged"))[1], {}, UNTIL_MS) == 0
 
 
 def test_the_command_says_how_many_files_it_dropped_and_refuses_less_than_a_week(
@@ -101,7 +101,7 @@ def test_the_command_says_how_many_files_it_dropped_and_refuses_less_than_a_week
 ) -> None:
     config = folder / "pipeline.yaml"
     config.write_text("inputs: [in]\noutput: out\n")
-    words = ["pipeline", "maintain", "--config", str(config), "--forget-days"]
+    words = ["pipeline", "maintain", "--config", str(config), "--keep-log-days"]
     monkeypatch.setattr(time, "time", lambda: (UNTIL_MS + 3 * DAY_MS) / 1000)
     before = names(folder / "out")
     assert main([*words, "6"]) == Exit.USAGE

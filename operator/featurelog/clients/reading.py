@@ -223,7 +223,7 @@ class _Reading:
             raise LogUnreadable(f"not read to its end: {error}") from None
         size, of_them_rejected = counter.begin_of_open_hours
         # A compressed log is read as a whole each time, and one whose lines a container runtime may have cut.
-        if not counter.is_full and begin.size + size and raw.first == b"[":
+        if not counter.is_full and begin.size + size and (begin.size or raw.first == b"["):
             self._result.begins[file.path] = LogBegin(
                 begin.size + size, begin.rejected + of_them_rejected, begin.size + raw.size, raw.crc
             )

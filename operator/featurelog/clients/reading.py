@@ -350,11 +350,8 @@ class _Checked:
 
     def read(self, size: int, /) -> bytes:
         data = self._stream.read(size)
-        self.crc, self.size, self.first = (
-            google_crc32c.extend(self.crc, data),
-            self.size + len(data),
-            self.first or data[:1],
-        )
+        self.crc, self.first = google_crc32c.extend(self.crc, data), self.first or data[:1]
+        self.size += len(data)
         return data
 
     def skip(self, size: int) -> None:

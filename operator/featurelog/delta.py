@@ -56,8 +56,6 @@ _SCHEMAS = {LEDGER: _LEDGER, REFUSED.name: REFUSED.schema, **_OF_CLUSTERS, RUNS:
 PARTITION = "cluster"
 WRITER = "kafkafeatures-pipeline"
 """Name of the application in the transactions of a run. A Delta table without it was written by another program."""
-_LATEST = "LATEST"
-"""A file of outputs before they were Delta tables, whose rows this version does not know."""
 _LONGEST_RUN = timedelta(days=1)
 MOST_RUNS = 1000
 """Rows of `runs`: older ones are dropped."""
@@ -159,8 +157,6 @@ class Output:
         if any((table.transaction_version(WRITER) or 0) > last["sequence"] + 1 for table in self._delta.values()):
             problem = "is missing or older than the tables; restore it, or give another output"
             raise OutputError(f"{self._output}/{RUNS}: {problem}")
-        if not self._delta and stores.sizes(self._output, [_LATEST]) != [None]:
-            raise OutputError(f"{self._output}: tables of a version before Delta; give another output")
         if not versions:
             return
         ledgers = dict(self._rows(LEDGER, self._at(LEDGER, versions[LEDGER])))

@@ -154,8 +154,6 @@ class Engine(Protocol):
 class OneCore:
     """This process, one task and one cluster after the other."""
 
-    name = "one core"
-
     def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterator[Iterator[SurveyResult]]:
         """Surveys the spans of each file, each when its result is asked for."""
         return (map(survey_span, spans) for spans in files)

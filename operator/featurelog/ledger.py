@@ -26,7 +26,7 @@ from featurelog.tables import api_counters, client_api_usage
 from featurelog.tables.rejected_requests import REFUSED
 from kraftlog.batches import HEADER_SIZE
 
-VERSION = 2
+VERSION = 3
 
 
 class DigestOf(Protocol):
@@ -103,12 +103,13 @@ class StoredRows:
 @dataclass(frozen=True, slots=True)
 class LogBegin:
     """What need not be read again of a request log that has grown: its first bytes. size: their number. rejected:
-    lines in them that could not be parsed. digest: see `clients.reading`.
+    lines in them that could not be parsed. read, crc: number of all bytes that were read of the log, and their CRC-32C.
     """
 
     size: int
     rejected: int
-    digest: str
+    read: int
+    crc: int
 
 
 @dataclass(slots=True)

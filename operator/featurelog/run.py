@@ -61,14 +61,13 @@ class Settings:
     """Inputs and output of a run.
 
     inputs: folders or URIs. output: folder (an absolute path) or URI of the tables. mode: see `parts.MODES`.
-    redact: leave out secrets, and bytes that could not be decoded. piece: bytes of a large file that one task reads at
-    least.    bytes_per_commit: see `BYTES_PER_COMMIT`. clients: evidence about clients; None: none is read.
+    piece: bytes of a large file that one task reads at least. bytes_per_commit: see `BYTES_PER_COMMIT`. clients:
+    evidence about clients; None: none is read.
     """
 
     inputs: tuple[str, ...]
     output: str
     mode: str = PERMISSIVE
-    redact: bool = True
     piece: int = cuts.PIECE
     bytes_per_commit: int = BYTES_PER_COMMIT
     clients: ClientSettings | None = None
@@ -272,8 +271,8 @@ class Run:
         return Task(
             uri=due_file.uri, path=file.path, cluster=node.cluster, node=node.node, file=file.name,
             fingerprint=due_file.fingerprint, lead=lead, start=start, end=end,
-            is_open=due_file.is_open and end == file.size, mode=self.settings.mode, redact=self.settings.redact,
-            version=version, proof=self._proof,
+            is_open=due_file.is_open and end == file.size, mode=self.settings.mode, version=version,
+            proof=self._proof,
         )  # fmt: skip
 
     def _record_file(self, due_file: Due, new_parts: Sequence[Part]) -> None:

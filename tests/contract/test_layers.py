@@ -102,7 +102,7 @@ LIBRARIES = {
     "cronsim": "core.engine.windows",
     "deltalake": "featurelog.delta",
     "gssapi": "kafka.wire.gssapi_process",
-    "google_crc32c": "kraftlog kafkasim.fleet",
+    "google_crc32c": "kraftlog featurelog.clients kafkasim.fleet",
     "kio": "kafka.wire.unregister_controller kafka.wire.api_versions_5 kafkasim.wire",
     "kazoo": "zookeeper",
     "kopf": "handlers",

@@ -30,11 +30,11 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert found.spark.conf == {"spark.speculation": "true", "spark.task.cpus": "2"}
 
 
-def test_the_defaults_are_mode_permissive_redacted_secrets_and_spark_on_this_machine(tmp_path: Path) -> None:
+def test_the_defaults_are_mode_permissive_and_spark_on_this_machine(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(SHORT)
     found = read(path)
-    assert (found.settings.mode, found.settings.redact) == ("PERMISSIVE", True)
+    assert found.settings.mode == "PERMISSIVE"
     assert (found.spark.enabled, found.spark.master, dict(found.spark.conf)) == (True, "local[*]", {})
     assert found.documents is found.metrics is None
 

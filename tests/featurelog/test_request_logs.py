@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +44,14 @@ def test_of_a_log_that_has_grown_only_the_hours_that_were_not_complete_are_read_
     assert "2 lines of requests cannot be parsed" in {row["text"] for row in rows(case.output, "data_quality")}
 
 
+def test_a_log_is_also_continued_at_a_line_of_another_logger(case: Case) -> None:
+    whole = lines(MANY_TIMES).replace(b"\n", b"\n\tat " + b"x" * 1500 + b"\n")
+    for share in (0.3, 0.55, 0.8, 1, 1, 1):
+        place(case.evidence, 1, LOG, whole[: int(share * len(whole))])
+        summary = run(case.logs, case.output, [case.evidence])
+    assert summary.client_bytes < 0.6 * len(whole)
+
+
 def test_a_log_that_was_replaced_by_a_longer_one_is_read_from_its_begin(case: Case) -> None:
     whole = lines(MANY_TIMES)
     place(case.evidence, 1, LOG, whole)
@@ -54,6 +63,31 @@ def test_a_log_that_was_replaced_by_a_longer_one_is_read_from_its_begin(case: Ca
     for key, count in requests(case.output).items():
         counts[key[-1]] += count
     assert counts == {"etl": len(MANY_TIMES), "other": len(MANY_TIMES) + 3}
+
+
+@pytest.mark.parametrize("missing", [0, 0.1], ids=["same size", "grown"])
+@pytest.mark.parametrize("start", [0, 200], ids=["from the begin of a line", "from the middle of a line"])
+def test_a_sound_copy_in_place_of_a_log_with_a_hole_is_read_from_its_begin(
+    case: Case, tmp_path: Path, missing: float, start: int
+) -> None:
+    """Both have the same first and last bytes. The hole is of zeros, as a download that was interrupted leaves it."""
+    whole = lines(MANY_TIMES)
+    at = whole.index(b"\n", len(whole) // 3) + 1 + start
+    copy = whole[:at] + bytes(50_000) + whole[at + 50_000 :]
+    path = place(case.evidence, 1, LOG, copy[: int((1 - missing) * len(whole))])
+    case.run()
+    place(case.evidence, 1, LOG, whole)
+    os.utime(path, ns=(1, 1))
+    assert run(case.logs, case.output, [case.evidence]).client_bytes == len(whole)
+    run(case.logs, tmp_path / "whole", [case.evidence])
+    assert of_request_log(case.output) == of_request_log(tmp_path / "whole")
+
+
+def test_a_log_that_was_cut_off_and_is_whole_again_is_read_from_its_begin(case: Case) -> None:
+    whole = lines(MANY_TIMES)
+    for content in (whole, whole[:1000], whole):
+        os.utime(place(case.evidence, 1, LOG, content), ns=(len(content), len(content)))
+        assert run(case.logs, case.output, [case.evidence]).client_bytes >= len(content)
 
 
 PORT = 40_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from argparse import Namespace
@@ -45,6 +46,19 @@ def test_the_fleet_demo_leaves_its_pages_and_no_other_file(tmp_path: Path) -> No
     # A row of titles, and one for each of the 12 clusters; the page of the fleet, and one for each cluster.
     assert len(Page((folder / "fleet.html").read_text()).rows_under("The blocked ones first")) == 1 + 12
     assert len(list(folder.iterdir())) == 1 + 12
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_the_fleet_demo_leaves_no_folder_if_it_is_ended(tmp_path: Path, end: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "kafkafeatures", "demo", "--story", "fleet"],
+        env=ENVIRONMENT | {"TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    ) as demo_process:  # fmt: skip
+        assert demo_process.stdout is not None
+        assert any("$ kafkafeatures pipeline run" in line for line in demo_process.stdout)
+        demo_process.send_signal(end)
+        demo_process.communicate(timeout=60)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_fleet_demo_names_a_missing_dependency_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:

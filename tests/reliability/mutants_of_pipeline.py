@@ -198,6 +198,19 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "pipeline",
+        "featurelog/retention.py",
+        ("files that are in the inputs are dropped", "if name not in present and _is_before(", "if _is_before("),
+        ("a log begins with a damaged snapshot", " and part.is_final and not part.damaged]", "]"),
+        ("a log begins with a young snapshot", " and max(last for _, last in times) < before_ms:", ":"),
+        ("the segment that a snapshot ends in is dropped", "part.ends <= base for", "part.start <= base for"),
+    ),
+    *of(
+        "pipeline",
+        "featurelog/clients/reading.py",
+        ("a log that has grown was not changed", "if stream.crc == begin.crc else", "if True else"),
+    ),
+    *of(
+        "pipeline",
         "kraftlog/walks.py",
         ("what looked like a batch is checked for nothing",
          "                heads.budget -= size\n            elif", "                pass\n            elif"),

@@ -102,7 +102,8 @@ class ClientStage:
             broker.remarks.pop(file.name, None)
         broker.remarks |= {listed[path].name: text for path, text in rows.remarks.items() if path in rows.paths}
         broker.stored = rows.stored
-        broker.begins = {path: begin for path, begin in (broker.begins | rows.begins).items() if path in broker.files}
+        begins = {path: begin for path, begin in broker.begins.items() if path not in rows.paths} | rows.begins
+        broker.begins = {path: begin for path, begin in begins.items() if path in broker.files}
         broker.ends = {path: end for path, end in (broker.ends | rows.ends).items() if path in broker.files}
         if not any(broker is other for other in self.ledger.brokers):
             self.ledger.brokers.append(broker)

@@ -20,9 +20,11 @@ Options:
 
 from __future__ import annotations
 
-import tempfile
+import atexit
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -78,10 +80,18 @@ class KafkaRequestLog(DataSource):
 
 def register(spark: SparkSession) -> None:
     """Let the session know the source, and send its code to the workers."""
-    code = Path(tempfile.mkdtemp(prefix="kafkafeatures-")) / "kafkafeatures-request-log.zip"
-    archive.write(code)
-    spark.addArtifacts(str(code), pyfile=True)
+    spark.addArtifacts(str(_code()), pyfile=True)
     spark.dataSource.register(KafkaRequestLog)
+
+
+@cache
+def _code() -> Path:
+    """The zip with the code. It stays until this process ends: workers that start later fetch it then."""
+    folder = TemporaryDirectory(prefix="kafkafeatures-")
+    atexit.register(folder.cleanup)
+    path = Path(folder.name) / "kafkafeatures-request-log.zip"
+    archive.write(path)
+    return path
 
 
 class RequestLogReader(DataSourceReader):

@@ -130,7 +130,8 @@ class Checkpoint:
             if scan is None or _read_ids(scan.source.parts)[: len(former.below)] != former.below:
                 raise OutdatedError(f"{_name(key)} was replaced")
         for key, scan in by_key.items():
-            self._check_new(key, scan)
+            if scan.parts or scan.former.is_cut or scan.former is not self.files.get(key):  # else nothing is new in it
+                self._check_new(key, scan)
         if not any(scan.snapshot_end == self.end and not scan.incomplete for scan in scans):
             raise OutdatedError(f"the snapshot at offset {self.end} is no longer complete")
 
@@ -193,17 +194,18 @@ def offset_for(scans: Sequence[Scan], above: int, settled_ms: int = SETTLED_MS) 
     """The offset of the next checkpoint, which is higher than `above`: the end of the newest snapshot below which
     nothing is expected to change any more. None: there is none, or the copies are not in order.
     """
-    if not all(scan.is_in_order and _is_ascending(scan) and all(_ids(scan.source)) for scan in scans):
+    new = [scan for scan in scans if scan.parts]
+    if not all(scan.is_in_order and _is_ascending(scan) and all(_ids(scan.source)) for scan in new):
         return None
     if len({key_of(scan.source) for scan in scans}) < len(scans):
         return None
     last_of: dict[str, tuple[int, int]] = {}  # by folder: end offset, and time of the last record
-    for scan in scans:
+    for scan in new:
         for span in scan.spans:
             last_of[scan.source.node] = max(last_of.get(scan.source.node, (-1, -1)), (span.end, span.end_ms))
     newest_ms = max((ms for _, ms in last_of.values()), default=0)
     least = min((end for end, ms in last_of.values() if ms >= newest_ms - LIVE_MS), default=0)
-    snapshots = [scan for scan in scans if scan.snapshot_end is not None and not scan.incomplete and scan.parts]
+    snapshots = [scan for scan in new if scan.snapshot_end is not None and not scan.incomplete]
     ends = {scan.snapshot_end or 0 for scan in snapshots if header_ms(scan) <= newest_ms - settled_ms}
     return max((end for end in ends if above < end < least), default=None)
 
@@ -261,7 +263,7 @@ _UNKNOWN_COLUMNS = ["offset", "timestamp_ms", "api_key", "version", "record_type
 
 
 def _ids(file: FileRecords) -> tuple[str, ...]:
-    return tuple(part.id for part in file.parts)
+    return tuple([part.id for part in file.parts])
 
 
 def _read_ids(parts: Sequence[PartRecords]) -> tuple[str, ...]:

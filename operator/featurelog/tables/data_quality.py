@@ -6,7 +6,7 @@ Nothing is lost silently: whatever keeps a record out of the other tables is a r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 
@@ -67,19 +67,7 @@ def table(history: History, notes: Iterable[Note] = ()) -> pa.Table:
 
 
 def _row(history: History, note: Note) -> Row:
-    return {
-        **history.cluster.as_columns(),
-        "kind": note.kind,
-        "node": note.node,
-        "file": note.file,
-        "offset": note.offset,
-        "end_offset": note.end_offset,
-        "position": note.position,
-        "ts": note.at_ms,
-        "count": note.count,
-        "bytes": note.bytes,
-        "text": note.text,
-    }
+    return {**history.cluster.as_columns(), **asdict(note), "ts": note.at_ms}
 
 
 def _notes(history: History) -> Iterator[Note]:

@@ -113,8 +113,11 @@ def test_a_missing_path_and_unknown_or_invalid_options_are_refused(options: dict
 def test_spark_gives_the_same_counts(tmp_path: Path) -> None:
     place(tmp_path, 1, LOG, log())
     place(tmp_path, 2, f"{LOG}.gz", "".join(f"{LAYOUTS[2](AT, body())}\n" for _ in range(3)).encode())
-    done = sparks.script("tests.e2e.pipeline.request_log_query", *sparks.arguments(tmp_path))
+    left = tmp_path / "left"
+    left.mkdir()
+    done = sparks.script("tests.e2e.pipeline.request_log_query", *sparks.arguments(tmp_path), env={"TMPDIR": str(left)})
     answer = sparks.said(done)
+    assert [path.name for path in left.iterdir() if path.name.startswith("kafkafeatures-")] == []
     assert {(client, version): total for client, version, total in answer["counts"]} == {
         **EXPECTED,
         ("etl", 2): EXPECTED["etl", 2] + 3,

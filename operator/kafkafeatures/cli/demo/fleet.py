@@ -7,6 +7,7 @@ on it. Only the pages stay. No Spark and no Java: twelve clusters are read on on
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
 from importlib.util import find_spec
@@ -33,7 +34,6 @@ def tell_the_fleet() -> None:
     from kafkasim.fleet.fleet import write_fleet
     from kafkasim.fleet.plan import SMALL
 
-    pages = Path(tempfile.mkdtemp(prefix="kafkafeatures-fleet-"))
     with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
         stage = Demonstration(Path(folder))
         title("Which clusters of a fleet are blocked from a release?")
@@ -62,5 +62,8 @@ def tell_the_fleet() -> None:
 
         tell("And as pages for people: ghost registrations, drift, a migration that is stuck, rolls.")
         command = ("pipeline", "report", *config_flag, "--release", _RELEASE)
-        stage.run((*command, "--html", str(pages)), code=Exit.DONE, shows=("fleet.html",))
+        stage.run((*command, "--html", "pages"), code=Exit.DONE, shows=("fleet.html",))
+        # Only now, so that a story that was ended leaves no folder.
+        pages = Path(tempfile.mkdtemp(prefix="kafkafeatures-fleet-"))
+        shutil.copytree(Path(folder) / "pages", pages, dirs_exist_ok=True)
     tell(f"Open {pages / 'fleet.html'} in a browser. Only these pages stay.")

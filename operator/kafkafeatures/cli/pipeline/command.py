@@ -40,20 +40,49 @@ _SHOWN = 5
 """Most problems of one kind that are printed."""
 KEEP_DAYS = 7
 """Days for which versions of the tables stay readable, unless the user sets others: Delta's own default."""
+MOST_KEEP_DAYS = 36_500
+LEAST_KEEP_LOG_DAYS = 7
+"""Fewest days of `--keep-log-days`: by their snapshots, two copies are known to be of two nodes."""
 
 
 def maintain(arguments: argparse.Namespace, config: Config) -> int:
-    """Delete the files that killed runs left, and those that only versions older than `--keep-days` have. Exit code 0:
-    done.
+    """Delete the files that killed runs left, and those that only versions older than `--keep-days` have; before that,
+    drop what `--keep-log-days` says. Exit code 0: done.
     """
-    if arguments.keep_days < 1:
-        raise CommandFailed("maintain: --keep-days: at least 1: a run, or a reader, may be under way", Exit.USAGE)
+    if not 1 <= arguments.keep_days <= MOST_KEEP_DAYS:
+        reason = f"expected 1 to {MOST_KEEP_DAYS}: a run, or a reader, may be under way"
+        raise CommandFailed(f"maintain: --keep-days: {reason}", Exit.USAGE)
+    dropped = 0 if arguments.keep_log_days is None else _drop_old_files(arguments.keep_log_days, config)
     deleted = pipeline_gate.output_of(config).maintain(arguments.keep_days)
     if arguments.output == "json":
-        print(json.dumps({"output": config.settings.output, "deletedFiles": deleted}))
+        document = {"output": config.settings.output, "deletedFiles": deleted, "droppedLogFiles": dropped}
+        print(json.dumps(document))
     else:
-        print(f"pipeline: {counted(deleted, 'file')} deleted in {config.settings.output}")
+        logs = f"the rows of {counted(dropped, 'old file')} of logs dropped, " if dropped else ""
+        print(f"pipeline: {logs}{counted(deleted, 'file')} deleted in {config.settings.output}")
     return Exit.DONE
+
+
+def _drop_old_files(days: int, config: Config) -> int:
+    """Drop the rows of files that are gone from the inputs and older than a snapshot of this age. Returns the number of
+    these files. Raises CommandFailed, InputsError, OutputError.
+    """
+    from featurelog.layout import Root
+    from featurelog.retention import drop_old_files
+
+    if days < LEAST_KEEP_LOG_DAYS:
+        reason = f"at least {LEAST_KEEP_LOG_DAYS}: verdicts need the snapshots of several days"
+        raise CommandFailed(f"maintain: --keep-log-days: {reason}", Exit.USAGE)
+    output = pipeline_gate.output_of(config)
+    listed: dict[tuple[str, str], set[str]] = {}
+    for root in map(Root.of, config.settings.inputs):
+        for log in root.logs():
+            listed.setdefault((log.cluster, log.node), set()).update(file.name for file in log.files)
+    before_ms = int(time.time() * 1000) - days * 24 * 60 * 60 * 1000
+    dropped = drop_old_files(output.ledger, listed, before_ms)
+    if dropped:
+        output.commit(output.ledger)
+    return dropped
 
 
 def remove(arguments: argparse.Namespace, config: Config) -> int:
@@ -109,6 +138,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-days", type=int, default=KEEP_DAYS, metavar="N",
         help=f"of maintain: days for which older versions of the tables stay readable (default: {KEEP_DAYS})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-log-days", type=int, metavar="N",
+        help="of maintain: drop the rows of log files that are gone from the inputs and older than a snapshot of this "
+        "age (default: keep all)",
     )  # fmt: skip
 
 

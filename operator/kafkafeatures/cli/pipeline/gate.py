@@ -160,8 +160,11 @@ def _fleet(config: Config) -> tuple[Tables, set[ClusterName]]:
 
 
 def _client_rows(config: Config, tables: Tables) -> list[Row] | None:
-    """The rows of `client_readiness`; None: the configuration has no evidence about clients."""
-    return None if config.clients is None else _rows(tables, "client_readiness")
+    """The rows of `client_readiness`; None: clients are not judged. They are if the configuration has evidence about
+    them, or the last run judged them: a shorter configuration of the gate must not pass what that run has blocked.
+    """
+    rows = _rows(tables, "client_readiness")
+    return rows if rows or config.clients is not None else None
 
 
 class _Fleet(NamedTuple):

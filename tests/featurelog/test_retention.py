@@ -1,0 +1,115 @@
+"""`kafkafeatures pipeline maintain --keep-log-days`: old files of logs leave the ledger and all tables, no other."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from featurelog.delta import Output, load
+from featurelog.record_files import METADATA_RECORDS
+from featurelog.retention import drop_old_files
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
+from kafkasim.fleet.files import write_cluster
+from kafkasim.fleet.plan import DAY_MS, UNTIL_MS
+from kraftlog import files
+from kraftlog.files import DIRECTORY
+from tests.featurelog.inputs import run, tables
+from tests.featurelog.test_growing import SCALE, days, derived
+
+KEEP_LOG_DAYS = 4
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Eight days of a cluster in `all`, which were read into `out`; then Kafka deleted all but the last two in `in`."""
+    write_cluster(tmp_path / "all" / "orders", days(), SCALE)
+    shutil.copytree(tmp_path / "all", tmp_path / "in")
+    run([tmp_path / "in"], tmp_path / "out", piece=1 << 24)
+    delete(tmp_path / "in" / "orders")
+    return tmp_path
+
+
+def delete(cluster: Path) -> None:
+    """Delete what no node needs that starts from its second newest snapshot."""
+    for log in cluster.glob(f"*/{DIRECTORY}"):
+        snapshots, segments = files.in_order(path.name for path in log.iterdir())
+        base = snapshots[-2].end_offset
+        old = [each.name for each in snapshots if each.end_offset < base]
+        ends = [each.base_offset for each in segments[1:]]
+        old += [each.name for each, end in zip(segments, ends, strict=False) if end <= base]
+        for name in old:
+            (log / name).unlink()
+
+
+def names(output: Path) -> dict[str, set[str]]:
+    """The files in the ledger, by node."""
+    return {node.node: set(node.files) for node in load(str(output))[1].nodes}
+
+
+def listed(inputs: Path) -> dict[str, set[str]]:
+    """The segments and snapshots that are there, by node."""
+    return {
+        log.parent.name: {path.name for path in log.iterdir() if files.parse(path.name)}
+        for log in inputs.glob(f"*/*/{DIRECTORY}")
+    }
+
+
+def test_after_old_files_are_dropped_the_tables_are_those_of_the_files_that_are_left(folder: Path) -> None:
+    output, before = Output.open(str(folder / "out")), names(folder / "out")
+    present = {("orders", node): of_node for node, of_node in listed(folder / "in").items()}
+    count = drop_old_files(output.ledger, present, UNTIL_MS - KEEP_LOG_DAYS * DAY_MS)
+    output.commit(output.ledger)
+    left = names(folder / "out")
+    assert count == sum(len(before[node] - left[node]) for node in before) > 0
+    assert all(present["orders", node] < left[node] for node in left), "younger files stay, also if they are gone"
+    summary = run([folder / "in"], folder / "out", piece=1 << 24)
+    assert (summary.files, summary.read_again) == (0, [])
+    for log in (folder / "all").glob(f"*/*/{DIRECTORY}"):
+        for path in log.iterdir():
+            if files.parse(path.name) and path.name not in left[log.parent.name]:
+                path.unlink()
+    run([folder / "all"], folder / "whole", piece=1 << 24)
+    assert derived(folder / "out") == derived(folder / "whole")
+    assert not any('"gap"' in row for row in derived(folder / "out")["data_quality"])
+    assert tables(folder / "out")[METADATA_RECORDS] == tables(folder / "whole")[METADATA_RECORDS]
+
+
+def test_files_that_are_in_the_inputs_or_behind_the_last_old_snapshot_are_not_dropped(folder: Path) -> None:
+    ledger = Output.open(str(folder / "out")).ledger
+    everything = {("orders", node): of_node for node, of_node in names(folder / "out").items()}
+    assert drop_old_files(ledger, everything, UNTIL_MS) == 0
+    assert drop_old_files(ledger, {}, UNTIL_MS - 30 * DAY_MS) == 0, "no snapshot is as old"
+
+
+def test_damage_in_a_snapshot_makes_it_no_begin_of_a_log(folder: Path) -> None:
+    """Snapshots that are cut off."""
+    run([folder / "all"], folder / "sound", piece=1 << 24)
+    for log in (folder / "all").glob(f"*/*/{DIRECTORY}"):
+        for path in log.glob("*.checkpoint"):
+            path.write_bytes(path.read_bytes()[:-10])
+    run([folder / "all"], folder / "damaged", piece=1 << 24)
+    assert drop_old_files(load(str(folder / "sound"))[1], {}, UNTIL_MS) > 0
+    assert drop_old_files(load(str(folder / "damaged"))[1], {}, UNTIL_MS) == 0
+
+
+def test_the_command_says_how_many_files_it_dropped_and_refuses_less_than_a_week(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = folder / "pipeline.yaml"
+    config.write_text("inputs: [in]\noutput: out\n")
+    words = ["pipeline", "maintain", "--config", str(config), "--keep-log-days"]
+    monkeypatch.setattr(time, "time", lambda: (UNTIL_MS + 3 * DAY_MS) / 1000)
+    before = names(folder / "out")
+    assert main([*words, "6"]) == Exit.USAGE
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main([*words, "7"]) == Exit.DONE
+    left = names(folder / "out")
+    count = sum(len(before[node] - left[node]) for node in before)
+    assert f"pipeline: the rows of {count} old files of logs dropped, 0 files deleted in " in capsys.readouterr().out
+    shutil.rmtree(folder / "in")
+    assert main([*words, "7"]) == Exit.UNREACHABLE, "the volume of the inputs may not be mounted"
+    assert names(folder / "out") == left

@@ -77,7 +77,7 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
     end of the soak, nothing is read, and the soak would begin anew.
     """
     if isinstance(evaluation, Unread):
-        status = await _without_requests(context, evaluation.status)
+        status = await without_requests(evaluation.status, context.stamp(), context.withdrawal)
         await write_if_changed(context.store, evaluation.resource, status)
         return Reconciliation(evaluation.failure, 2.0, status)  # seconds; `pauses.py` makes them longer
     if isinstance(evaluation.decision, Act) or _is_soaking(evaluation.decision):
@@ -85,7 +85,9 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
     if isinstance(evaluation.decision, Act):
         return await _act(context, evaluation, evaluation.decision.step)
     evaluation = await _withdraw(context, evaluation)
-    status = evaluation.status if evaluation.ours else await _without_requests(context, evaluation.status)
+    status = evaluation.status
+    if not evaluation.ours:
+        status = await without_requests(status, context.stamp(), context.withdrawal)
     await write_if_changed(context.store, evaluation.resource, status)
     return Reconciliation(evaluation.decision, _requeue(evaluation.decision), status)
 
@@ -95,9 +97,9 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
     may have begun. Returns the evaluation, in which they are withdrawn, or with the refusal if one was refused.
     """
     for step in chain.from_iterable(stage.withdrawing for stage in evaluation.stages):
-        if context.withdraw is None or context.is_stopping():
+        if (withdraw := context.withdrawal) is None:
             break
-        outcome = await context.withdraw(step)
+        outcome = await withdraw(step)
         if isinstance(outcome, Applied):
             evaluation = replace(evaluation, remembered=with_withdrawn(evaluation.remembered, step, context.stamp()))
         if isinstance(outcome, Rejected):
@@ -105,12 +107,6 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
             refused = _refused(step, replace(rejection, message=not_withdrawn(step, outcome.message)))
             return with_decision(context, evaluation, refused, evaluation.remembered)
     return evaluation
-
-
-async def _without_requests(context: ReconcileContext, status: Status) -> Status:
-    if context.withdraw is None or context.is_stopping():
-        return status
-    return await without_requests(status, context.stamp(), context.withdraw)
 
 
 def _is_soaking(decision: Decision) -> bool:

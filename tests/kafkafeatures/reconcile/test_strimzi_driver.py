@@ -288,3 +288,17 @@ async def test_without_a_driver_the_pods_of_strimzi_are_not_read() -> None:
     strimzi.api.edit(workload={"driver": "None"})
     await strimzi.work()
     assert strimzi.level == 1
+
+
+async def test_the_remedy_for_pods_without_the_container_of_kafka_names_no_field_that_a_document_cannot_have() -> None:
+    strimzi = Strimzi()
+    pod_set = strimzi.api.server.read(POD_SET)
+    assert pod_set is not None
+    for template in pod_set["spec"]["pods"]:
+        template["spec"]["containers"][0]["name"] = "broker"
+    strimzi.api.server.store(POD_SET, pod_set)
+    await strimzi.work()
+    says = "StrimziPodSet broker has no container 'kafka'; check StrimziPodSet broker: Strimzi gives this name to the"
+    assert says in strimzi.reason[1]
+    assert "spec.cluster.strimzi.container" not in strimzi.reason[1]
+    assert strimzi.level is None

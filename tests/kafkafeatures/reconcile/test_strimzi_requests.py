@@ -16,6 +16,7 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.reconcile.withdrawals import RELEASE_AFTER
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
+from tests.simulated import schema
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
 
@@ -163,6 +164,18 @@ async def test_a_request_is_withdrawn_once_while_nothing_can_be_judged(
     assert strimzi.requests == [ASKED, WITHDRAWN]
     (intent,) = strimzi.api.status["intents"]
     assert "unwantedSince" in intent
+
+
+async def test_a_request_is_withdrawn_while_an_older_crd_keeps_no_whole_status_and_made_again_afterwards() -> None:
+    strimzi = await asked()
+    strimzi.api.server.schema = schema.without("status.plan")
+    strimzi.api.edit(features={"levels": [{"name": "transaction.version", "level": 1}]})
+    await strimzi.work(3)
+    assert strimzi.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    strimzi.api.server.schema = schema.current()
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN, ASKED]
 
 
 @pytest.mark.parametrize("stuck", [(2,), (1, 2, 3)], ids=["one broker", "all brokers"])

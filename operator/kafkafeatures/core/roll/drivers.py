@@ -167,6 +167,10 @@ class ThroughPods(Driver, frozen=True):
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
         return self.conditions().remedy_of_missing(reading, pod, title)
 
+    def remedy_of_no_container(self, name: str) -> str:
+        """Remedy for a set of pods that has no container of the name with which Kafka runs. `name`: of the set."""
+        return f"correct {self.key}.container"
+
 
 class ThroughAnother(ThroughPods, frozen=True):
     """Follows another operator, which makes the pods from one resource and restarts outdated ones itself.
@@ -176,6 +180,9 @@ class ThroughAnother(ThroughPods, frozen=True):
 
     resource: str = ""
     restarts_outdated: bool = False
+
+    def remedy_of_no_container(self, name: str) -> str:
+        return f"check {self.kind} {name}: {self.asked or self.name} gives this name to the container of Kafka in each pod"
 
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
         name = _at(spec, self.key).get("name")
@@ -241,8 +248,8 @@ def driver_in_document(spec: Mapping[str, Any]) -> Driver | None:
 
 
 def patience_of(request: str) -> timedelta:
-    """Patience of the drivers with this request, also once the document names another driver."""
-    return max((driver.patience for driver in DRIVERS if driver.request == request), default=EVICTED_WITHIN)
+    """Patience of a driver with this request, also once the document names another driver."""
+    return next((driver.patience for driver in DRIVERS if driver.request == request), EVICTED_WITHIN)
 
 
 def asking_driver(request: str) -> Driver | None:

@@ -32,6 +32,7 @@ from kafkafeatures.kube.first_byte import withholding
 from kafkafeatures.kube.workloads.adapters import Rival
 from kafkafeatures.kube.workloads.answers import ListTooLarge, outcome_of, reading_of
 from kafkafeatures.kube.workloads.pods import container_of, pod_of
+from kafkafeatures.kube.workloads.requests import RequestedPod, own_requests
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templates
 
@@ -133,12 +134,19 @@ class StrimziPods:
         return documents
 
 
-async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+async def requests(api: WorkloadsApi, namespace: str) -> list[RequestedPod]:
+    """Pods with the annotation, by this operator."""
+    return await own_requests(api, namespace, "strimzi.io/kind=Kafka", RESTART)
+
+
+async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
     """Remove the annotation of exactly this pod."""
     return await outcome_of(_annotate(api, namespace, step, None), REMEDY)
 
 
-def _annotate(api: WorkloadsApi, namespace: str, step: RestartNode, value: str | None) -> Awaitable[None]:
+def _annotate(
+    api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod, value: str | None
+) -> Awaitable[None]:
     """Set the annotation of the pod with exactly this uid; None: remove it."""
     change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
     return api.send("PATCH", f"/api/v1/namespaces/{namespace}/pods/{step.pod}", change)

@@ -55,7 +55,7 @@ def manage_annotations(before: Json, made: Json, manager: str) -> None:
         names = {*entry["fieldsV1"]["f:metadata"]["f:annotations"]} - changed
         owned[entry["manager"]] = owned.get(entry["manager"], set()) | names
     made["metadata"]["managedFields"] = [
-        {"manager": one, "fieldsV1": {"f:metadata": {"f:annotations": dict.fromkeys(sorted(names), {})}}}
+        {"manager": one, "fieldsV1": {"f:metadata": {"f:annotations": {name: {} for name in sorted(names)}}}}
         for one, names in owned.items()
         if names
     ]

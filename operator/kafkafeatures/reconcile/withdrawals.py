@@ -57,7 +57,9 @@ async def without_requests(status: Status, at: Stamp, withdraw: Withdraw | None)
     status cannot be kept, nobody judges whether the restart is still wanted, and allowed. It is requested again once it
     is. `withdraw`: None where nothing is sent.
     """
-    for step in _waiting_in(status) if withdraw is not None else ():
+    if withdraw is None:
+        return status
+    for step in _waiting_in(status):
         if is_withdrawn(step, await withdraw(step)):
             status = with_withdrawn(status, step, at)
     return status

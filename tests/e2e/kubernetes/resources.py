@@ -94,6 +94,12 @@ def _version_of_crd(plane: ControlPlane) -> tuple[str, int]:
     return metadata.get("uid", ""), metadata.get("generation", 0)
 
 
+def delete_all(plane: ControlPlane, namespace: str = "") -> None:
+    """Delete every KafkaFeatures of a namespace, or of all, and wait until they are gone."""
+    of = ("-n", namespace) if namespace else ("-A",)
+    plane.kubectl("delete", "kff", "--all", *of, "--timeout=30s")
+
+
 def account(plane: ControlPlane, namespace: str, name: str, rules: list[dict[str, Any]]) -> None:
     """A ServiceAccount with a role of its own."""
     metadata = {"name": name, "namespace": namespace}

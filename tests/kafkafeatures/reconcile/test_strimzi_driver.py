@@ -298,7 +298,7 @@ async def test_the_remedy_for_pods_without_the_container_of_kafka_names_no_field
         template["spec"]["containers"][0]["name"] = "broker"
     strimzi.api.server.store(POD_SET, pod_set)
     await strimzi.work()
-    says = "StrimziPodSet broker has no container 'kafka'; check StrimziPodSet broker: Strimzi gives this name to the"
+    says = "StrimziPodSet broker has no container 'kafka'; compare it with one of Strimzi 1.0 or newer"
     assert says in strimzi.reason[1]
     assert "spec.cluster.strimzi.container" not in strimzi.reason[1]
-    assert strimzi.level is None
+    assert strimzi.level == 0

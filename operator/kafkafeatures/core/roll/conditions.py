@@ -73,6 +73,10 @@ class PodDriver(Protocol):
         """Field of the document that names it."""
 
     @property
+    def remedy_of_container(self) -> str:
+        """Remedy for pods without the container in which Kafka should run."""
+
+    @property
     def restarts_outdated(self) -> bool:
         """False: another operator restarts outdated pods."""
 

@@ -50,6 +50,7 @@ class Driver(Struct, frozen=True):
         nothing of Kubernetes.
     asks_people: a person restarts the nodes that are named.
     kind, key: what its pods are in, and the field of the document that names it; for messages.
+    remedy_of_container: remedy for pods without the container in which Kafka should run.
     restarts_outdated: it restarts outdated nodes; False: another operator does, so it waits for them, and restarts a
         pod only on request.
     request: what restarts a pod, such as "annotation"; empty for an eviction. That of a driver with `asked` is its own.
@@ -68,6 +69,7 @@ class Driver(Struct, frozen=True):
     asks_people: bool = False
     kind: str = "StatefulSet"
     key: str = "spec.workload.statefulSet"
+    remedy_of_container: str = "correct spec.workload.statefulSet.container"
     restarts_outdated: bool = True
     request: str = ""
     patience: timedelta = EVICTED_WITHIN
@@ -167,10 +169,6 @@ class ThroughPods(Driver, frozen=True):
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
         return self.conditions().remedy_of_missing(reading, pod, title)
 
-    def remedy_of_no_container(self, name: str) -> str:
-        """Remedy for a set of pods that has no container of the name with which Kafka runs. `name`: of the set."""
-        return f"correct {self.key}.container"
-
 
 class ThroughAnother(ThroughPods, frozen=True):
     """Follows another operator, which makes the pods from one resource and restarts outdated ones itself.
@@ -180,9 +178,6 @@ class ThroughAnother(ThroughPods, frozen=True):
 
     resource: str = ""
     restarts_outdated: bool = False
-
-    def remedy_of_no_container(self, name: str) -> str:
-        return f"check {self.kind} {name}: {self.asked or self.name} gives this name to the container of Kafka in each pod"
 
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
         name = _at(spec, self.key).get("name")
@@ -217,6 +212,7 @@ STRIMZI = ThroughAnother(
     "strimzi",
     kind="StrimziPodSet",
     key="spec.cluster.strimzi",
+    remedy_of_container="compare it with one of Strimzi 1.0 or newer, which runs Kafka in a container of this name",
     resource="Kafka",
     request="annotation",
     patience=timedelta(minutes=10),  # it reads requests every 2 minutes, and tries for minutes to carry out one

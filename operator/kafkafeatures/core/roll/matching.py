@@ -313,7 +313,7 @@ def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: PodDriver)
             yield _blocker(
                 Reason.INVALID_SPEC,
                 f"{driver.kind} {stateful_set.name} has no container {rollout.container!r}",
-                driver.remedy_of_no_container(stateful_set.name),
+                driver.remedy_of_container,
             )
 
 

@@ -1,7 +1,8 @@
 """Interface of the Kubernetes side of a driver, and the function that imports it by its name.
 
-Called by `reconcile/pods.py`, `reconcile/abandoned_requests.py` and `cli/kube/driver_rights.py`. `Driver.adapter` in `core/roll/drivers.py` is
-the name of the driver's module in this package, so that one line registers both sides of a driver.
+Called by `reconcile/pods.py`, `reconcile/abandoned_requests.py` and `cli/kube/driver_rights.py`. `Driver.adapter` in
+`core/roll/drivers.py` is the name of the driver's module in this package, so that one line registers both sides of a
+driver.
 """
 
 from __future__ import annotations

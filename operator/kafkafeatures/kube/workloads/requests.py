@@ -27,13 +27,13 @@ class RequestedPod(NamedTuple):
 
 
 async def own_requests(api: WorkloadsApi, namespace: str, labels: str, annotation: str) -> list[RequestedPod]:
-    """Pods with a request, an annotation, that this operator has set. `labels`: their label selector. Raises KubeError."""
-    requests = []
+    """Pods with a request (an annotation) that this operator has set. `labels`: label selector. Raises KubeError."""
     async with aclosing(api.listed(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": labels})) as listed:
-        async for raw in listed:
-            if has_request(raw["metadata"], annotation) and _managers(raw["metadata"], annotation) == {MANAGER}:
-                requests.append(RequestedPod(str(raw["metadata"]["name"]), str(raw["metadata"]["uid"])))
-    return requests
+        return [
+            RequestedPod(str(metadata["name"]), str(metadata["uid"]))
+            async for metadata in (raw["metadata"] async for raw in listed)
+            if has_request(metadata, annotation) and _managers(metadata, annotation) == {MANAGER}
+        ]
 
 
 def _managers(metadata: Mapping[str, Any], annotation: str) -> set[object]:

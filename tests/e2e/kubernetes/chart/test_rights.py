@@ -26,7 +26,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     pod_spec,
     render,
 )
-from tests.e2e.kubernetes.resources import RIGHTS, RIGHTS_TO_ROLL
+from tests.e2e.kubernetes.resources import RIGHTS, RIGHTS_TO_ROLL, delete_all
 from tests.e2e.rig.kubernetes.audit import Row
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -264,7 +264,7 @@ def test_the_operator_watches_with_the_rights_of_the_chart_alone(
     assert not [row for row in rows if row.code == 403]
     asked = {("", row.uri.partition("?")[0], row.verb) for row in rows if not row.resource}
     assert asked == {right for right in documented() if right[1].startswith("/")}
-    hardened.kubectl("delete", "kff", "--all", "-A", "--timeout=20s")
+    delete_all(hardened)
 
 
 @pytest.mark.usefixtures("installed")

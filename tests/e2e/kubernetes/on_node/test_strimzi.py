@@ -16,7 +16,7 @@ from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PAUSE, Moment
 from tests.e2e.kubernetes.on_node.strimzi_cluster import CONTROLLERS, LEVEL, StrimziCluster
 from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, pod_name
-from tests.e2e.kubernetes.resources import Resources, grant_to_operator, install
+from tests.e2e.kubernetes.resources import Resources, delete_all, grant_to_operator, install
 from tests.e2e.kubernetes.strimzi import NAME, RIGHTS
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
@@ -77,7 +77,7 @@ def document(strimzi: StrimziCluster, operator: Operator) -> Iterator[Document]:
     """The cluster is reconciled before and after it, and nothing is in its way."""
     assert operator.alive
     yield Document(strimzi)
-    strimzi.plane.kubectl("delete", "kff", "--all", "-n", NS, "--timeout=30s")
+    delete_all(strimzi.plane, NS)
     strimzi.settle()
 
 

@@ -59,6 +59,8 @@ class _Api:
 
     async def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         _, _, plural = path.rpartition("/")
+        if plural not in _LISTS:
+            return  # a description does not say what Strimzi's Events say
         try:
             for item in self._kube.objects_of(*_LISTS[plural], (query or {}).get("labelSelector", "")):
                 yield item

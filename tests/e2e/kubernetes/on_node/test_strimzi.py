@@ -30,7 +30,8 @@ def operator(strimzi: StrimziCluster, tmp_path_factory: pytest.TempPathFactory) 
     install(strimzi.plane)
     grant_to_operator(strimzi.plane, NS, "strimzi", RIGHTS)
     names = tuple(strimzi.operator.node.with_names(search="search cluster.local\n"))
-    with Operator(strimzi.plane, tmp_path_factory.mktemp("operator"), before=names) as running:
+    flags = ("--request-namespace", NS)  # as the chart sets it
+    with Operator(strimzi.plane, tmp_path_factory.mktemp("operator"), before=names, flags=flags) as running:
         yield running
 
 
@@ -121,7 +122,8 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     with strimzi.paused():
         assert PAUSE in document.says("Stalled", "StrimziPaused")
     assert strimzi.operator.level(feature) == 0
-    document.says("Ready", "WaitingForStrimzi")
+    document.reconcile()
+    assert f"PodHasOldRevision: Rolling Pod {FIRST} due to " in document.says("Ready", "WaitingForStrimzi")
     with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
         wait.until_it_says("1 of 3 pods")
         strimzi.operator.reconcile()
@@ -174,6 +176,25 @@ def test_a_restart_is_asked_of_strimzi_and_withdrawn_while_strimzi_is_paused(
     assert {name for name in after if after[name] != before[name]} == {LAST}
     rows = strimzi.plane.audit.rows(mark, user=USER, resource="pods")
     assert [(row.verb, row.name) for row in rows if row.verb != "list"] == [("patch", LAST)] * 3
+
+
+def test_the_request_of_a_document_that_is_deleted_while_no_operator_runs_is_withdrawn_by_the_next_one(
+    document: Document, strimzi: StrimziCluster, person: Person, operator: Operator
+) -> None:
+    """A person has asked Strimzi to restart the first pod; that request is not the operator's."""
+    document.apply(NAME)
+    document.wait(NAME, "Ready", 60)
+    assert person.run("restart", NAME, "-n", NS, "--pod", LAST).returncode == 0
+    document.reconcile()
+    assert strimzi.annotations(LAST)[MANUAL] == "true"
+    operator.kill()
+    strimzi.plane.kubectl("annotate", "pod", FIRST, "-n", NS, f"{MANUAL}=true")
+    delete_all(strimzi.plane, NS)
+    assert strimzi.annotations(LAST)[MANUAL] == "true"
+    operator.start()
+    wait_until("it is withdrawn", lambda: MANUAL not in strimzi.annotations(LAST), 60, step=0.2)
+    assert strimzi.annotations(FIRST)[MANUAL] == "true"
+    strimzi.plane.kubectl("annotate", "pod", FIRST, "-n", NS, f"{MANUAL}-")
 
 
 def test_a_level_is_raised_while_strimzi_replaces_its_certificate_authority(

@@ -43,7 +43,8 @@ _BROKERS = SettingNames(
     "the controllers of Strimzi accept only certificates of the cluster CA: name one in "
     "spec.cluster.strimzi.controllers.clientSecretRef, or leave the controllers unread",
 )
-_CONTROLLERS = SettingNames(_CA, "spec.cluster.strimzi.controllers.clientSecretRef")
+_CLIENT_OF_CONTROLLERS = "spec.cluster.strimzi.controllers.clientSecretRef"
+_CONTROLLERS = SettingNames(_CA, _CLIENT_OF_CONTROLLERS)
 """Names of settings, for remedies."""
 
 
@@ -292,6 +293,14 @@ def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Listener, a
         tls=tls if listener.tls else None,
         sasl=sasl if is_scram else None,
         controller_listener=controllers,
+    )
+
+
+def with_known_fields(error: CredentialsInvalid, source: str) -> CredentialsInvalid:
+    """The error without fields that the document does not have. `source`: what the cluster was found by."""
+    text = str(error).removeprefix("spec.cluster.tls: ")
+    return CredentialsInvalid(
+        f"{source}: {text.replace('spec.cluster.controllerListener.tls', _CLIENT_OF_CONTROLLERS)}"
     )
 
 

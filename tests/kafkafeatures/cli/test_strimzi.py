@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,7 +14,8 @@ import yaml
 
 from kafkafeatures.api.document import read_document
 from kafkafeatures.api.names import CREDENTIALS
-from kafkafeatures.api.spec import StrimziSpec
+from kafkafeatures.api.spec import ClusterSpec, StrimziSpec
+from kafkafeatures.cli.cluster.connect import add_connection_flags, settings_from_flags
 from kafkafeatures.cli.kube.api import Kube
 from kafkafeatures.cli.kube.config import kubeconfig
 from kafkafeatures.cli.kube.strimzi import pods_of_strimzi, settings_of_strimzi
@@ -74,17 +76,18 @@ def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Names
         yield namespace
 
 
-def settings(timeout: float = 10, **spec: Any) -> ClusterSettings:
+def settings(**spec: Any) -> ClusterSettings:
     """What `describe --strimzi orders` connects to."""
     with ExitStack() as ending:
         kube = Kube(kubeconfig(), ending)
-        return settings_of_strimzi(StrimziSpec(name="orders", **spec), timeout, kube)
+        strimzi = StrimziSpec(name="orders", **spec)
+        return settings_of_strimzi(ClusterSpec(strimzi=strimzi), strimzi, kube)
 
 
 def test_a_cluster_is_found_by_its_kafka_with_the_rights_of_the_kubeconfig(namespace: Namespace) -> None:
     namespace.user()  # without our label, which only the operator needs
-    found = settings(3)
-    assert (found.bootstrap_servers, found.request_timeout) == ((Address("127.0.0.1", 1),), 3)
+    found = settings()
+    assert found.bootstrap_servers == (Address("127.0.0.1", 1),)
     assert found.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
 
 
@@ -233,3 +236,77 @@ def test_init_refuses_a_kafka_without_a_listener_for_a_user(
     namespace.kafka("custom")
     assert main(["init", "--strimzi", "orders"]) == Exit.UNREACHABLE
     assert "its listeners are: custo (custom)" in capsys.readouterr().err
+
+
+OTHER_KEY = CERTIFICATES.client("other")[1]
+DOCUMENT = """apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: orders, namespace: kafka}
+spec:
+  cluster: {strimzi: {name: orders, controllers: {clientSecretRef: {name: admin}}}, requestTimeout: 7s}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "orders.yaml"
+    path.write_text(DOCUMENT)
+    return path
+
+
+def of_document(file: Path, *more: str) -> ClusterSettings:
+    """What a command about one cluster connects to with `-f`."""
+    parser = argparse.ArgumentParser()
+    add_connection_flags(parser, takes_document=True)
+    return settings_from_flags(parser.parse_args(["-f", str(file), *more]))
+
+
+def test_the_document_of_a_file_is_found_by_its_kafka_with_the_rights_of_the_kubeconfig(
+    namespace: Namespace, file: Path
+) -> None:
+    namespace.user()
+    certificate, key = CERTIFICATES.client("admin")
+    namespace.secret("admin", {"tls.crt": certificate, "tls.key": key})
+    found = of_document(file)
+    assert (found.bootstrap_servers, found.request_timeout) == ((Address("127.0.0.1", 1),), 7)
+    assert found.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
+    assert found.controllers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=certificate, key=key)
+    assert of_document(file, "--request-timeout", "3").request_timeout == 3
+
+
+MISSING: dict[str, tuple[Callable[[Namespace], object], str]] = {
+    "the user": (lambda namespace: None, "the Secret of the KafkaUser kafka-features does not exist"),
+    "the right": (
+        lambda namespace: namespace.api.forbidden.add("kafkas"),
+        "grant the verb get on kafkas.kafka.strimzi.io",
+    ),
+    "the certificate": (lambda namespace: namespace.user(), "Secret admin does not exist"),
+    "a key that fits": (
+        lambda namespace: (namespace.user(), namespace.secret("admin", {"tls.crt": CERTIFICATE, "tls.key": OTHER_KEY})),
+        "Kafka orders: spec.cluster.strimzi.controllers.clientSecretRef: the client certificate and its key cannot be",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), MISSING.values(), ids=MISSING)
+def test_what_a_document_of_a_file_lacks_in_kubernetes_is_named_in_one_line(
+    change: Callable[[Namespace], object],
+    says: str,
+    namespace: Namespace,
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(namespace)
+    assert main(["describe", "-f", str(file)]) != Exit.DONE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_a_document_of_a_file_needs_a_kubeconfig(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "nowhere")
+    assert main(["describe", "-f", str(file)]) == Exit.USAGE
+    assert capsys.readouterr().err == (
+        "kafkafeatures: KUBECONFIG names nowhere: no such file; set it to a kubeconfig file\n"
+    )

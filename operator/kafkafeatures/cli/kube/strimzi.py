@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND
-from kafkafeatures.api.spec import ClusterSpec, StrimziSpec
+from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures, StrimziSpec
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import look, on_cluster
 from kafkafeatures.cli.cluster.connection_sources import connection_flags_of
@@ -33,8 +33,17 @@ from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kube.api import ResourceKey, WorkloadsApi
 from kafkafeatures.kube.errors import Forbidden, Gone
 from kafkafeatures.kube.workloads.strimzi import StrimziPods
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, settings_of
-from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, listener_of, login_of, with_remedies
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, references, settings_of
+from kafkafeatures.reconcile.strimzi import (
+    SCRAM,
+    TLS,
+    Kafka,
+    StrimziClusters,
+    listener_of,
+    login_of,
+    with_known_fields,
+    with_remedies,
+)
 
 _KAFKAS = ("kafkas", "kafka.strimzi.io")
 _SECRETS = ("secrets", "")
@@ -90,7 +99,8 @@ def observed(arguments: argparse.Namespace) -> Observation:
     """
     spec = _spec_of(arguments)
     with connected(arguments) as kube:
-        settings = settings_of_strimzi(spec, arguments.request_timeout, kube)
+        settings = settings_of_strimzi(ClusterSpec(strimzi=spec), spec, kube)
+        settings = replace(settings, request_timeout=arguments.request_timeout)
         workloads = pods_of_strimzi(spec, kube)
     with _explained(settings):
         observation = on_cluster(look(settings))
@@ -107,8 +117,19 @@ def pods_of_strimzi(spec: StrimziSpec, kube: Kube) -> WorkloadsReading | Failure
     return asyncio.run(StrimziPods(api, kube.namespace, rollout, SYSTEM.clock).read())
 
 
-def settings_of_strimzi(spec: StrimziSpec, request_timeout: float, kube: Kube) -> ClusterSettings:
-    """The settings of the cluster. Raises CommandFailed."""
+def settings_of_document(arguments: argparse.Namespace, resource: KafkaFeatures, spec: StrimziSpec) -> ClusterSettings:
+    """The settings of a cluster that a document names by `strimzi` (`spec`). Flags for the API server count where the
+    command has them; the namespace is that of the document unless a flag names one. Raises CommandFailed.
+    """
+    defaults = {"context": "", "kubeconfig": None, "as_user": "", "as_groups": [], "namespace": None}
+    flags = argparse.Namespace(**{**defaults, **vars(arguments)})
+    flags.namespace = flags.namespace or resource.metadata.namespace
+    with connected(flags) as kube:
+        return settings_of_strimzi(resource.spec.cluster, spec, kube)
+
+
+def settings_of_strimzi(cluster: ClusterSpec, spec: StrimziSpec, kube: Kube) -> ClusterSettings:
+    """The settings of a cluster. `spec`: its `strimzi`. Raises CommandFailed."""
     with _named():
 
         async def read_secret(reference: Reference) -> Mapping[str, str] | None:
@@ -117,9 +138,13 @@ def settings_of_strimzi(spec: StrimziSpec, request_timeout: float, kube: Kube) -
 
         clusters = StrimziClusters(_Api(kube))
         key = ResourceKey(kube.namespace, spec.name)
-        located = asyncio.run(clusters.located(key, ClusterSpec(strimzi=spec), spec, read_secret))
-        settings = settings_of(located.cluster, material_of(located.material))
-    return replace(with_remedies(settings), request_timeout=request_timeout)
+        located = asyncio.run(clusters.located(key, cluster, spec, read_secret))
+        others = (each for each in references(located.cluster) if each not in located.material)
+        material = {**located.material, **{each: asyncio.run(read_secret(each)) for each in others}}
+        try:
+            return with_remedies(settings_of(located.cluster, material_of(material)))
+        except CredentialsInvalid as error:
+            raise with_known_fields(error, located.name) from None
 
 
 @contextmanager

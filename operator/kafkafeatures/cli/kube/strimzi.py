@@ -121,7 +121,7 @@ def settings_of_document(arguments: argparse.Namespace, resource: KafkaFeatures,
     """The settings of a cluster that a document names by `strimzi` (`spec`). Flags for the API server count where the
     command has them; the namespace is that of the document unless a flag names one. Raises CommandFailed.
     """
-    defaults = {"context": "", "kubeconfig": None, "as_user": "", "as_groups": [], "namespace": None}
+    defaults: dict[str, Any] = {"context": "", "kubeconfig": None, "as_user": "", "as_groups": [], "namespace": None}
     flags = argparse.Namespace(**{**defaults, **vars(arguments)})
     flags.namespace = flags.namespace or resource.metadata.namespace
     with connected(flags) as kube:

@@ -34,8 +34,8 @@ from kafkafeatures.core.engine.steps import (
     Step,
 )
 from kafkafeatures.core.engine.waits import explained, without_time
-from kafkafeatures.core.facts.observation import Known
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import known, sent_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -86,7 +86,7 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
         return await _act(context, evaluation, evaluation.decision.step)
     evaluation = await _withdraw(context, evaluation)
     status = evaluation.status
-    if not evaluation.ours:
+    if not evaluation.ours or _pods_are_unread(evaluation):
         status = await without_requests(status, context.stamp(), context.withdrawal)
     await write_if_changed(context.store, evaluation.resource, status)
     return Reconciliation(evaluation.decision, _requeue(evaluation.decision), status)
@@ -107,6 +107,12 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
             refused = _refused(step, replace(rejection, message=not_withdrawn(step, outcome.message)))
             return with_decision(context, evaluation, refused, evaluation.remembered)
     return evaluation
+
+
+def _pods_are_unread(evaluation: Evaluation) -> bool:
+    """Tell whether the pods could not be read, so that nobody judges what is requested of them."""
+    workloads = evaluation.observation.workloads
+    return isinstance(workloads, Unknown) and workloads.failure.kind is not FailureKind.NOT_ASKED
 
 
 def _is_soaking(decision: Decision) -> bool:

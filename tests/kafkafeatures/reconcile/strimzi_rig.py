@@ -70,9 +70,17 @@ class Strimzi(Rig):
 
     # --- what Strimzi and people do ---
 
-    def kafka_is(self, *conditions: Json, generation: int = 1, observed: int = 1, is_paused: bool = False) -> None:
+    def kafka_is(
+        self,
+        *conditions: Json,
+        generation: int = 1,
+        observed: int = 1,
+        is_paused: bool = False,
+        is_deleted: bool = False,
+    ) -> None:
         """The `Kafka`, as Strimzi shows it."""
-        metadata = {"namespace": "kafka", "name": "my-cluster", "uid": UID, "generation": generation}
+        metadata: Json = {"namespace": "kafka", "name": "my-cluster", "uid": UID, "generation": generation}
+        metadata |= {"deletionTimestamp": "2026-01-02T03:04:05Z"} if is_deleted else {}
         shown = [{"name": "tls", "bootstrapServers": "tls.example:9094", "certificates": []}]
         status = {"listeners": shown, "observedGeneration": observed, "conditions": [*(conditions or (READY,))]}
         spec = {"kafka": {"listeners": [listener("tls", authentication=TLS)]}}

@@ -172,6 +172,10 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
         lambda strimzi: strimzi.kafka_is({"type": "ReconciliationPaused", "status": "True"}),
         "WaitingForStrimzi", "Strimzi has not reconciled Kafka my-cluster as it is now",
     ),
+    "being deleted": (
+        lambda strimzi: strimzi.kafka_is(is_deleted=True),
+        "Preflight", "Kafka kafka/my-cluster: it is being deleted; delete this resource, or wait",
+    ),
     "no sets": (
         lambda strimzi: strimzi.api.server.remove(POD_SET),
         "WaitingForStrimzi", "Kafka my-cluster has no StrimziPodSet",

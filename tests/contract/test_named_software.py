@@ -11,6 +11,7 @@ OPERATOR = Path(__file__).resolve().parents[2] / "operator"
 KNOWING = {
     "kafkafeatures/cli/kube/strimzi.py",
     "kafkafeatures/cli/kube/strimzi_flags.py",
+    "kafkafeatures/cli/kube/strimzi_settings.py",
     "kafkafeatures/core/roll/strimzi.py",
     "kafkafeatures/kube/workloads/strimzi.py",
     "kafkafeatures/reconcile/strimzi.py",

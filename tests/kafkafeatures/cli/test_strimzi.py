@@ -18,7 +18,8 @@ from kafkafeatures.api.spec import ClusterSpec, StrimziSpec
 from kafkafeatures.cli.cluster.connect import add_connection_flags, settings_from_flags
 from kafkafeatures.cli.kube.api import Kube
 from kafkafeatures.cli.kube.config import kubeconfig
-from kafkafeatures.cli.kube.strimzi import pods_of_strimzi, settings_of_strimzi
+from kafkafeatures.cli.kube.strimzi import pods_of_strimzi
+from kafkafeatures.cli.kube.strimzi_settings import settings_of_strimzi
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.facts.readings import Failure

@@ -34,7 +34,7 @@ def settings_in_document(arguments: argparse.Namespace, security: tuple[Security
             raise InvalidDocument((f"{len(resources)} KafkaFeatures documents in it; this command expects one",))
         strimzi = resources[0].spec.cluster.strimzi
         if strimzi is not None and security is None:
-            from kafkafeatures.cli.kube.strimzi import settings_of_document
+            from kafkafeatures.cli.kube.strimzi_settings import settings_of_document
 
             return settings_of_document(arguments, resources[0], strimzi)
         return settings_with_flags(resources[0], security, arguments.secrets_dir)

@@ -180,10 +180,7 @@ def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | N
     """
     if cluster.strimzi is not None:
         hint = f"kafkafeatures describe --strimzi {cluster.strimzi.name} shows the cluster"
-        text = (
-            "only the operator carries such a document out, and --config does not replace what Strimzi's resources say"
-        )
-        raise InvalidDocument((f"spec.cluster.strimzi: {text}; {hint}",))
+        raise InvalidDocument((f"spec.cluster.strimzi: only the operator carries such a document out; {hint}",))
     bootstrap = bootstrap_of(cluster)
     brokers = Security(tls_of(cluster.tls, reader), _sasl(cluster.sasl, reader))
     controllers = brokers

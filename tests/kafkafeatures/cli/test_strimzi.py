@@ -311,3 +311,11 @@ def test_a_document_of_a_file_needs_a_kubeconfig(
     assert capsys.readouterr().err == (
         "kafkafeatures: KUBECONFIG names nowhere: no such file; set it to a kubeconfig file\n"
     )
+
+
+def test_a_document_of_a_file_is_carried_out_by_the_operator_alone(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "only the operator carries such a document out; kafkafeatures describe --strimzi orders shows" in line

@@ -48,6 +48,9 @@ def settings_with_flags(
     """
     if security is None:
         return settings_of(resource.spec.cluster, secrets_in(secrets_dir))
+    if resource.spec.cluster.strimzi is not None:
+        text = "Strimzi's resources say how to connect; leave out --config and --controller-config"
+        raise InvalidDocument((f"spec.cluster.strimzi: {text}",))
     addresses = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
     return replace(settings_of(addresses, secrets_in(None)), brokers=security[0], controllers=security[1])
 

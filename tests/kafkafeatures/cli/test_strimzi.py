@@ -68,6 +68,11 @@ class Namespace:
         data = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
         self.api.store(f"{SECRETS}/{name}", {"metadata": metadata | {"ownerReferences": owners}, "data": data})
 
+    def keys_that_do_not_fit(self) -> None:
+        """The Secret for the controllers has a certificate and the key of another one."""
+        self.user()
+        self.secret("admin", {"tls.crt": CERTIFICATE, "tls.key": CERTIFICATES.client("other")[1]})
+
 
 @pytest.fixture
 def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Namespace]:
@@ -239,7 +244,6 @@ def test_init_refuses_a_kafka_without_a_listener_for_a_user(
     assert "its listeners are: custo (custom)" in capsys.readouterr().err
 
 
-OTHER_KEY = CERTIFICATES.client("other")[1]
 DOCUMENT = """apiVersion: kafkafeatures.dev/v1alpha1
 kind: KafkaFeatures
 metadata: {name: orders, namespace: kafka}
@@ -283,7 +287,7 @@ MISSING: dict[str, tuple[Callable[[Namespace], object], str]] = {
     ),
     "the certificate": (lambda namespace: namespace.user(), "Secret admin does not exist"),
     "a key that fits": (
-        lambda namespace: (namespace.user(), namespace.secret("admin", {"tls.crt": CERTIFICATE, "tls.key": OTHER_KEY})),
+        lambda namespace: namespace.keys_that_do_not_fit(),
         "Kafka orders: spec.cluster.strimzi.controllers.clientSecretRef: the client certificate and its key cannot be",
     ),
 }

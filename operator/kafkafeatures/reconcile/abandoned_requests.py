@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import aclosing
 from typing import Any
 
+from kafkafeatures.api.names import API_VERSION, PLURAL
 from kafkafeatures.core.roll.drivers import DRIVERS, Driver
 from kafkafeatures.environment import Environment
-from kafkafeatures.kube.api import KubernetesApi
+from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import KubeError, RequestRefused
 from kafkafeatures.kube.workloads.adapters import adapter_of
 from kafkafeatures.reconcile.queue import not_before
@@ -30,9 +32,7 @@ logger = logging.getLogger(__name__)
 class AbandonedRequests:
     """Withdraws the requests without a resource in some namespaces. `every`: seconds between lists of their pods."""
 
-    def __init__(
-        self, api: KubernetesApi, namespaces: Iterable[str], environment: Environment, *, every: float
-    ) -> None:
+    def __init__(self, api: WorkloadsApi, namespaces: Iterable[str], environment: Environment, *, every: float) -> None:
         self._api, self._environment = api, environment
         self._namespaces, self._every = tuple(namespaces), every
 
@@ -60,8 +60,7 @@ class AbandonedRequests:
         """Pods are read before resources: an intent is written before its request is sent, and ends after the pod."""
         adapter = adapter_of(driver)
         requests = await adapter.requests(self._api, namespace)
-        listing = await self._api.resources(namespace) if requests else None
-        awaited = {uid for resource in listing.resources for uid in _pods_of(resource)} if listing is not None else ()
+        awaited = await self._awaited(namespace) if requests else ()
         for request in requests:
             if request.pod_uid in awaited:
                 continue
@@ -69,6 +68,14 @@ class AbandonedRequests:
             if is_withdrawn(request, await adapter.withdraw(self._api, namespace, request), labels):
                 text = "withdrawn: the request to restart pod %s, for which no KafkaFeatures waits any more"
                 logger.info(text, request.pod, extra=labels)
+
+    async def _awaited(self, namespace: str) -> set[str]:
+        """Uids of the pods that resources wait for. Not by `resources` of the API, which tells its next caller alone
+        that etcd was restored.
+        """
+        path = f"/apis/{API_VERSION}/namespaces/{namespace}/{PLURAL}"
+        async with aclosing(self._api.listed(path)) as listed:
+            return {uid async for resource in listed for uid in _pods_of(resource)}
 
 
 def _pods_of(resource: Mapping[str, Any]) -> Iterable[str]:

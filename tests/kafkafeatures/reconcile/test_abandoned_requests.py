@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.reconcile.abandoned_requests import RETRY_AFTER, AbandonedRequests
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
 from tests.kafkafeatures.reconcile.test_strimzi_requests import ASKED, WITHDRAWN, asked, refused
@@ -21,7 +22,9 @@ from tests.simulated.requests import Fault, Request, refusal
 EVERY = 600.0
 
 
-async def begun(strimzi: Strimzi, rounds: int = 1, namespace: str = "kafka") -> list[float]:
+async def begun(
+    strimzi: Strimzi, rounds: int = 1, namespace: str = "kafka", client: KubeApi | None = None
+) -> list[float]:
     """The operator begins, and reads the pods so many times. Returns its pauses in seconds."""
     pauses: list[float] = []
 
@@ -32,7 +35,7 @@ async def begun(strimzi: Strimzi, rounds: int = 1, namespace: str = "kafka") -> 
 
     environment = Environment(SYSTEM.clock, SYSTEM.monotonic, lambda: 0.0, sleep)
     with pytest.raises(asyncio.CancelledError):
-        await AbandonedRequests(strimzi.api.client(), (namespace,), environment, every=EVERY).run()
+        await AbandonedRequests(client or strimzi.api.client(), (namespace,), environment, every=EVERY).run()
     return pauses
 
 
@@ -142,3 +145,13 @@ async def test_another_namespace_is_not_read_and_without_one_nothing_is_done() -
     await begun(strimzi, namespace="other")
     await AbandonedRequests(strimzi.api.client(), (), SYSTEM, every=EVERY).run()
     assert strimzi.requests == [ASKED]
+
+
+async def test_that_etcd_was_restored_is_left_for_the_lists_of_resources_to_find() -> None:
+    strimzi = await asked()
+    client, revision = strimzi.api.client(), strimzi.api.server.revision
+    strimzi.api.edit(suspend=True)
+    await client.resources("kafka")
+    strimzi.api.server.restore(revision)
+    await begun(strimzi, client=client)
+    assert (await client.resources("kafka")).restored

@@ -123,9 +123,11 @@ def test_pods_of_strimzi_may_be_annotated_only_where_a_driver_names_the_namespac
     before = render(values)
     of_strimzi: Values = {"drivers": {"strimzi": ["payments"]}, "podPatchPolicy": {"enabled": False}}
     added = [one for one in render({**values, **of_strimzi}) if one not in before]
-    role, binding = sorted(added, key=lambda one: len(one["kind"]))
+    role, binding, deployment = sorted(added, key=lambda one: ("Role", "RoleBinding", "Deployment").index(one["kind"]))
     assert rights(role["rules"]) == documented("Strimzi") == set(strimzi.RIGHTS)
     assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == ("payments", "payments")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "KAFKAFEATURES_REQUEST_NAMESPACES", "value": "payments"} in container["env"]
 
 
 @pytest.mark.parametrize("driver", ["statefulSet", "strimzi"])

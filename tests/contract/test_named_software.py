@@ -22,6 +22,7 @@ NAMING = {
     "kafkafeatures/api/spec.py": "the field spec.cluster.strimzi",
     "kafkafeatures/api/reasons.py": "the reasons of its driver",
     "kafkafeatures/core/resolve.py": "the meaning of that field",
+    "kafkafeatures/core/levels/stage.py": "a field in a remedy",
     "kafkafeatures/core/roll/drivers.py": "the line that registers its driver",
     "kafkafeatures/cli/describe.py": "the flag --strimzi",
     "kafkafeatures/cli/document/init.py": "the flag --strimzi",

@@ -106,8 +106,8 @@ ROLE_OF_ALL = f'(printf "%s\\n%s\\n%s" {ROLE} {OF_OTHERS})'
 EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "operator/kafkafeatures/core/roll/drivers.py": (
         (
-            "(NOBODY, MANUAL, STATEFUL_SET, STRIMZI)",
-            '(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, ThroughPods("Annotations", "annotations", request="note"), '
+            "(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, PODS)",
+            '(NOBODY, MANUAL, STATEFUL_SET, STRIMZI, PODS, ThroughPods("Annotations", "annotations", request="note"), '
             'ThroughPods("Followed", "followed", request="mark", restarts_outdated=False, asked="the other operator"))',
         ),
     ),
@@ -115,9 +115,7 @@ EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
         (STATEFUL_SET_RULES, RULES + STATEFUL_SET_RULES),
         (ROLE, ROLE_OF_ALL),
     ),
-    "crds/kafkafeatures.yaml": (
-        ("[None, Manual, StatefulSet, Strimzi]", "[None, Manual, StatefulSet, Strimzi, Annotations, Followed]"),
-    ),
+    "crds/kafkafeatures.yaml": (("Strimzi, Pods]", "Strimzi, Pods, Annotations, Followed]"),),
 }
 
 
@@ -186,7 +184,7 @@ def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_mod
 
 def test_a_driver_that_follows_another_operator_waits_for_its_roll_and_withdraws_a_request(tree: Path) -> None:
     story = json.loads(run(tree, "-m", "tests.contract.driver_story", "Followed", "--follow"))
-    assert story["waited"][0].startswith("another operator has still to restart pod broker-0")
+    assert story["waited"][0].startswith("the other operator has still to restart pod broker-0")
     assert story["rolled"] == ["0 of 3 nodes are current", "all 3 nodes are current"]
     assert story["requests"] == ["PATCH pods/broker-1"] * 3  # asked, withdrawn, asked again
     assert story["waited"][1].startswith("the other operator was asked to restart pod broker-1 (broker 2)")

@@ -83,6 +83,17 @@ async def test_events_that_cannot_be_read_are_named_and_change_nothing_else(code
     assert strimzi.level == 1
 
 
+async def test_the_roll_that_strimzi_makes_waits_for_no_approval_of_our_plan() -> None:
+    strimzi = Strimzi()
+    strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
+    strimzi.api.edit(approval={"policy": "Always"})
+    await strimzi.work()
+    assert strimzi.reason[0] == "ApprovalRequired"
+    rolled, text = strimzi.api.condition("NodesRolled"), "Strimzi has still to restart pod broker-0"
+    assert (rolled["reason"], text in rolled["message"]) == ("InProgress", True)
+    assert strimzi.api.status["rollout"]["waitingFor"].startswith(text)
+
+
 ROLLED: dict[str, tuple[Callable[[Strimzi], object], str]] = {
     "stopping": (
         lambda strimzi: strimzi.workloads._stop("broker-0", strimzi.workloads.uid("broker-0")),
@@ -166,7 +177,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "paused": (
         lambda strimzi: strimzi.kafka_is(is_paused=True),
-        "StrimziPaused", "Kafka my-cluster is paused: Strimzi restarts no pod of it",
+        "StrimziPaused", "Kafka my-cluster is paused: Strimzi begins no reconciliation of it",
     ),
     "pause has just ended": (
         lambda strimzi: strimzi.kafka_is({"type": "ReconciliationPaused", "status": "True"}),
@@ -186,7 +197,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "sets of two clusters under one label": (
         lambda strimzi: strimzi.pod_set("other", owner="uid-of-another"),
-        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, which does not own it",
+        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, but no node pool",
     ),
 }  # fmt: skip
 
@@ -340,7 +351,7 @@ async def test_the_remedy_for_pods_without_the_container_of_kafka_names_no_field
         template["spec"]["containers"][0]["name"] = "broker"
     strimzi.api.server.store(POD_SET, pod_set)
     await strimzi.work()
-    says = "StrimziPodSet broker has no container 'kafka'; compare it with one of Strimzi 1.0 or newer"
+    says = "StrimziPodSet broker has no container 'kafka'; compare it with others of Strimzi"
     assert says in strimzi.reason[1]
     assert "spec.cluster.strimzi.container" not in strimzi.reason[1]
     assert strimzi.level == 0

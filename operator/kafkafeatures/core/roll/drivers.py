@@ -50,9 +50,9 @@ class Driver(Struct, frozen=True):
         nothing of Kubernetes.
     asks_people: a person restarts the nodes that are named.
     kind, key: what its pods are in, and the field of the document that names it; for messages.
-    remedy_of_container: remedy for pods without the container in which Kafka should run.
     restarts_outdated: it restarts outdated nodes; False: another operator does, so it waits for them, and restarts a
         pod only on request.
+    by_selector: its pods are those that a selector matches, and each node of the cluster must run in one of them.
     request: what restarts a pod, such as "annotation"; empty for an eviction. That of a driver with `asked` is its own.
     patience: time, longer than a request can be on its way, after which one that was withdrawn or not repeated is not
         carried out.
@@ -69,8 +69,8 @@ class Driver(Struct, frozen=True):
     asks_people: bool = False
     kind: str = "StatefulSet"
     key: str = "spec.workload.statefulSet"
-    remedy_of_container: str = "correct spec.workload.statefulSet.container"
     restarts_outdated: bool = True
+    by_selector: bool = False
     request: str = ""
     patience: timedelta = EVICTED_WITHIN
     asked: str = ""
@@ -89,6 +89,31 @@ class Driver(Struct, frozen=True):
     def restarts_nodes(self) -> bool:
         """Tell whether nodes are restarted at all, by the operator or by a person."""
         return self.reads_pods or self.asks_people
+
+    @property
+    def only_follows(self) -> bool:
+        """Tell whether another operator makes every restart, so that it cannot be asked for one."""
+        return self.reads_pods and not self.restarts_outdated and not self.request
+
+    @property
+    def place(self) -> str:
+        """What has the pods of all nodes, for messages."""
+        return "the selector of the document" if self.by_selector else f"the {self.kind}s of the document"
+
+    @property
+    def remedy_of_container(self) -> str:
+        """Remedy for pods without the container in which Kafka should run."""
+        return f"correct {self.key}.container"
+
+    @property
+    def remedy_of_unnamed(self) -> str:
+        """Remedy for a node that is in no pod of the document."""
+        named = f"let {self.key}.selector match its pod" if self.by_selector else f"name its {self.kind} in {self.key}"
+        return f"{named}, and let it advertise the name of its pod"
+
+    def remedy_of_foreign(self, owner: str) -> str:
+        """Remedy for a pod of another cluster. `owner`: name of what has it."""
+        return f"narrow {self.key}.selector" if self.by_selector else f"take {owner} out of {self.key}"
 
     def fleet(
         self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
@@ -179,9 +204,25 @@ class ThroughAnother(ThroughPods, frozen=True):
     resource: str = ""
     restarts_outdated: bool = False
 
+    @property
+    def remedy_of_container(self) -> str:
+        return f"compare it with others of {self.asked}, which runs Kafka in a container of this name"
+
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
         name = _at(spec, self.key).get("name")
         return (f"{self.resource} {name}",) if isinstance(name, str) else ()
+
+
+class BySelector(ThroughPods, frozen=True):
+    """Follows any other operator, whose pods are known by a label selector alone."""
+
+    restarts_outdated: bool = False
+    by_selector: bool = True
+
+    def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
+        pods = _at(spec, self.key)
+        fields = ("selector", "versionAnnotation", "version", "container") if pods.get("selector") else ()
+        return tuple(f"{field} {pods[field]}" for field in fields if pods.get(field))
 
 
 def _at(spec: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -212,7 +253,6 @@ STRIMZI = ThroughAnother(
     "strimzi",
     kind="StrimziPodSet",
     key="spec.cluster.strimzi",
-    remedy_of_container="compare it with one of Strimzi 1.0 or newer, which runs Kafka in a container of this name",
     resource="Kafka",
     request="annotation",
     patience=timedelta(minutes=10),  # it reads requests every 2 minutes, and tries for minutes to carry out one
@@ -223,7 +263,9 @@ STRIMZI = ThroughAnother(
     conditions=_of_strimzi,
 )
 
-DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET, STRIMZI)
+PODS = BySelector("Pods", "followed_pods", kind="pods", key="spec.workload.pods")
+
+DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET, STRIMZI, PODS)
 """The drivers that a document may name."""
 
 

@@ -34,6 +34,7 @@ from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.notify.notifier import Notifier
 from kafkafeatures.prometheus.settings import PrometheusSettings
+from kafkafeatures.reconcile.abandoned_requests import AbandonedRequests
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.client_evidence import OpenEvidence
 from kafkafeatures.reconcile.connections import OpenCluster, OpenEnsembleOf
@@ -164,6 +165,7 @@ class Operator:
         )
         watched = {namespace: partial(self._resources.holds, namespace) for namespace in settings.namespaces or ("",)}
         metrics.follow(lambda: self._queue.waiting, watched)
+        self._abandoned = AbandonedRequests(api, settings.request_namespaces, environment, every=settings.resync)
         self.answered = metrics.answered
         self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.unready, metrics.registry)
         self.pages = AsyncExitStack()
@@ -179,11 +181,13 @@ class Operator:
             async with asyncio.TaskGroup() as parts:
                 reconciling = parts.create_task(self._queue.run(), name="queue")
                 listing = parts.create_task(self._resources.run(), name="lists of resources")
+                withdrawing = parts.create_task(self._abandoned.run(), name="abandoned requests")
                 await self._stopping.wait()
                 logger.info("stopping: reconciliations in progress are finished")
                 self._controller.hand_over()
                 self._queue.stop()
                 listing.cancel()
+                withdrawing.cancel()
                 await asyncio.wait((reconciling,), timeout=self._settings.grace)
                 reconciling.cancel()  # the intent of an interrupted step is written, so the next process settles it
             await self._controller.close()

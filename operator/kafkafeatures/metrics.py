@@ -184,7 +184,7 @@ class Metrics:
         self._answers.labels(str(code)).inc()
 
     def notified(self, result: str) -> None:
-        """Count a result of a notification (`RESULTS` of the notifier)."""
+        """Count a result of a notification: delivered, failed (a request), or withdrawn (it no longer applied)."""
         self._notifications.labels(result).inc()
 
     def of_recorder(self) -> RecorderMetrics:

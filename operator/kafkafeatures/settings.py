@@ -19,6 +19,8 @@ class OperatorSettings(Struct, frozen=True):
     """Settings of the operator. Times are in seconds.
 
     namespaces: namespaces to watch; empty: all.
+    request_namespaces: namespaces in which another operator is asked to restart pods; requests that are left on pods
+        there, such as those of a resource that was deleted while no operator ran, are withdrawn.
     listen_host, listen_port: address for probes and metrics; empty: all addresses, IPv4 and IPv6, as probes and
         scrapes come from outside the pod.
     at_once: reconciliations that run at the same time.
@@ -36,6 +38,7 @@ class OperatorSettings(Struct, frozen=True):
     """
 
     namespaces: tuple[str, ...] = ()
+    request_namespaces: tuple[str, ...] = ()
     listen_host: str = ""
     listen_port: int = 8080
     at_once: int = 32

@@ -111,7 +111,7 @@ def test_every_value_is_used_and_every_value_that_is_used_exists() -> None:
 def test_the_deployment_sets_every_variable_that_the_operator_reads() -> None:
     flags = ROOT / "operator" / "kafkafeatures" / "cli" / "kube"
     source = (flags / "run.py").read_text() + (flags / "notify_flags.py").read_text()
-    read = set(re.findall(r'(?:environ\.get|_networks_in|_size_in|one_of)\("(\w+)"', source))
+    read = set(re.findall(r'(?:environ\.get|_networks_in|_size_in|_namespaces_in|one_of)\("(\w+)"', source))
     given = set(re.findall(r"\{name: ([A-Z_]+),", TEMPLATES["deployment.yaml"]))
     assert given == read
     kept = VALUES_SCHEMA["properties"]["extraEnv"]["items"]["properties"]["name"]["not"]["enum"]

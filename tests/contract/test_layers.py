@@ -73,7 +73,7 @@ ROOMS = {
     "__main__": "cli.shell cli.kube.offers interrupts",
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
-    "cli.cluster": "api core environment kafka zookeeper reconcile interrupts cli.shell",
+    "cli.cluster": "api core environment kafka zookeeper reconcile interrupts cli.shell cli.kube.strimzi_settings",
     "cli.clients": (
         "api core client_files client_targets kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages"
     ),

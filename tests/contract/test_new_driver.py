@@ -64,6 +64,7 @@ from kafkafeatures.kube.workloads import stateful_sets
 from kafkafeatures.kube.workloads.annotations import RIGHTS as RIGHTS
 from kafkafeatures.kube.workloads.annotations import Annotations
 from kafkafeatures.kube.workloads.answers import outcome_of
+from kafkafeatures.kube.workloads.requests import RequestedPod, own_requests
 
 
 class Followed(Annotations):
@@ -77,7 +78,11 @@ class Followed(Annotations):
         return replace(reading, stateful_sets=sets)
 
 
-async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+async def requests(api: WorkloadsApi, namespace: str) -> list[RequestedPod]:
+    return await own_requests(api, namespace, "", "{ANNOTATION}")
+
+
+async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
     body = {{"metadata": {{"uid": step.pod_uid, "annotations": {{"{ANNOTATION}": None}}}}}}
     return await outcome_of(api.send("PATCH", f"/api/v1/namespaces/{{namespace}}/pods/{{step.pod}}", body), "")
 

@@ -34,6 +34,7 @@ from tests.simulated.objects import (
     encoded,
     is_in,
     is_selected,
+    manage_annotations,
     merged,
 )
 from tests.simulated.requests import Faults, Reply, Request, no_faults, refusal
@@ -256,6 +257,7 @@ class ApiServer(Store):
         if request.body.get("metadata", {}).get("uid", there["metadata"]["uid"]) != there["metadata"]["uid"]:
             return refusal(422, f'Pod "{parts["name"]}" is invalid: metadata.uid: Invalid value: field is immutable')
         patched = merged(copied(there), request.body)
+        manage_annotations(there, patched, request.query.get("fieldManager", "kafka-features-operator"))
         self._store(request.path, patched, "MODIFIED", request)
         self.patched(patched)
         return Reply(200, self._objects[request.path])

@@ -45,6 +45,22 @@ def merged(there: Json, patch: Mapping[str, Any]) -> Json:
     return there
 
 
+def manage_annotations(before: Json, made: Json, manager: str) -> None:
+    """Note in `managedFields` who set the annotations that a patch changed; what stays as it is keeps its manager."""
+    old, new = (one["metadata"].get("annotations") or {} for one in (before, made))
+    changed = {f"f:{name}" for name in {*old, *new} if old.get(name) != new.get(name)}
+    there = {f"f:{name}" for name, value in new.items() if value is not None}
+    owned: dict[str, set[str]] = {manager: changed & there}
+    for entry in before["metadata"].get("managedFields", ()):
+        names = {*entry["fieldsV1"]["f:metadata"]["f:annotations"]} - changed
+        owned[entry["manager"]] = owned.get(entry["manager"], set()) | names
+    made["metadata"]["managedFields"] = [
+        {"manager": one, "fieldsV1": {"f:metadata": {"f:annotations": {name: {} for name in sorted(names)}}}}
+        for one, names in owned.items()
+        if names
+    ]
+
+
 def copied(value: Any) -> Any:
     """Plain JSON, anew."""
     return msgspec.json.decode(encoded(value))

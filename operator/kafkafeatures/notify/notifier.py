@@ -36,8 +36,6 @@ AT_ONCE = 4
 """Requests at the same time."""
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0
 """Seconds until the first retry, and between later ones at most."""
-RESULTS = ("delivered", "failed", "withdrawn")
-"""What is counted: deliveries, requests that failed, and notifications that no longer applied."""
 
 logger = logging.getLogger(__name__)
 

@@ -34,8 +34,8 @@ from kafkafeatures.core.engine.steps import (
     Step,
 )
 from kafkafeatures.core.engine.waits import explained, without_time
-from kafkafeatures.core.facts.observation import Known
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import known, sent_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -77,7 +77,7 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
     end of the soak, nothing is read, and the soak would begin anew.
     """
     if isinstance(evaluation, Unread):
-        status = await _without_requests(context, evaluation.status)
+        status = await without_requests(evaluation.status, context.stamp(), context.withdrawal)
         await write_if_changed(context.store, evaluation.resource, status)
         return Reconciliation(evaluation.failure, 2.0, status)  # seconds; `pauses.py` makes them longer
     if isinstance(evaluation.decision, Act) or _is_soaking(evaluation.decision):
@@ -85,7 +85,9 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
     if isinstance(evaluation.decision, Act):
         return await _act(context, evaluation, evaluation.decision.step)
     evaluation = await _withdraw(context, evaluation)
-    status = evaluation.status if evaluation.ours else await _without_requests(context, evaluation.status)
+    status = evaluation.status
+    if not evaluation.ours or _pods_are_unread(evaluation):
+        status = await without_requests(status, context.stamp(), context.withdrawal)
     await write_if_changed(context.store, evaluation.resource, status)
     return Reconciliation(evaluation.decision, _requeue(evaluation.decision), status)
 
@@ -95,9 +97,9 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
     may have begun. Returns the evaluation, in which they are withdrawn, or with the refusal if one was refused.
     """
     for step in chain.from_iterable(stage.withdrawing for stage in evaluation.stages):
-        if context.withdraw is None or context.is_stopping():
+        if (withdraw := context.withdrawal) is None:
             break
-        outcome = await context.withdraw(step)
+        outcome = await withdraw(step)
         if isinstance(outcome, Applied):
             evaluation = replace(evaluation, remembered=with_withdrawn(evaluation.remembered, step, context.stamp()))
         if isinstance(outcome, Rejected):
@@ -107,10 +109,10 @@ async def _withdraw(context: ReconcileContext, evaluation: Evaluation) -> Evalua
     return evaluation
 
 
-async def _without_requests(context: ReconcileContext, status: Status) -> Status:
-    if context.withdraw is None or context.is_stopping():
-        return status
-    return await without_requests(status, context.stamp(), context.withdraw)
+def _pods_are_unread(evaluation: Evaluation) -> bool:
+    """Tell whether the pods could not be read, so that nobody judges what is requested of them."""
+    workloads = evaluation.observation.workloads
+    return isinstance(workloads, Unknown) and workloads.failure.kind is not FailureKind.NOT_ASKED
 
 
 def _is_soaking(decision: Decision) -> bool:

@@ -31,7 +31,7 @@ from kafkafeatures.reconcile.credentials import (
     references,
     settings_of,
 )
-from kafkafeatures.reconcile.strimzi import StrimziClusters, with_remedies
+from kafkafeatures.reconcile.strimzi import StrimziClusters, with_known_fields, with_remedies
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LONGEST_REQUEST = 30.0
@@ -152,7 +152,7 @@ class Connections:
         except CredentialsInvalid as error:
             if not source:
                 raise
-            raise CredentialsInvalid(f"{source}: {str(error).removeprefix('spec.cluster.tls: ')}") from None
+            raise with_known_fields(error, source) from None
         return with_remedies(settings) if source else settings, ensemble
 
     def _resolved(

@@ -86,6 +86,11 @@ class ReconcileContext(Struct, frozen=True):
     withdraw: Withdraw | None = None
 
     @property
+    def withdrawal(self) -> Withdraw | None:
+        """The function that withdraws requests; None where nothing is sent, or nothing any more."""
+        return None if self.is_stopping() else self.withdraw
+
+    @property
     def ports(self) -> Ports:
         """Ports to all that is read."""
         return Ports(self.kafka, self.workloads, self.zookeeper)

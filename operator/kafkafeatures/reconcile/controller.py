@@ -231,6 +231,7 @@ class Controller:
             if store.kept.cluster_id:  # before the first contact no plan was approved, and no level reached
                 # That an approved plan is over, or a level was reached, is true even if the rest could not be written.
                 store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
+            store.kept = await self._without_requests(key, store.kept)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
             pause = Pause("success", SLOWEST_WAIT)
         await store.acknowledge(self._context.notifier.tell(key, store.raw["metadata"]["uid"], store.status))
@@ -299,8 +300,8 @@ class Controller:
         )  # fmt: skip
 
     async def _without_requests(self, key: ResourceKey, status: Status) -> Status:
-        withdrawal, at = partial(withdraw, self._api, key.namespace), stamp(self._clock())
-        return status if self._operators.handed_over else await without_requests(status, at, withdrawal)
+        withdrawal = None if self._operators.handed_over else partial(withdraw, self._api, key.namespace)
+        return await without_requests(status, stamp(self._clock()), withdrawal)
 
     def _before_act(self, _: Evaluation) -> None:
         if self._operators.handed_over:

@@ -179,9 +179,8 @@ def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | N
     `connections` puts what Strimzi's resources have; CredentialsInvalid.
     """
     if cluster.strimzi is not None:
-        show = f"kafkafeatures describe --strimzi {cluster.strimzi.name}"
-        hint = f"from a shell, {show} shows the cluster, and documents use bootstrapServers, tls and sasl"
-        raise InvalidDocument((f"spec.cluster.strimzi: only the operator reads resources of Strimzi; {hint}",))
+        hint = f"kafkafeatures describe --strimzi {cluster.strimzi.name} shows the cluster"
+        raise InvalidDocument((f"spec.cluster.strimzi: only the operator carries such a document out; {hint}",))
     bootstrap = bootstrap_of(cluster)
     brokers = Security(tls_of(cluster.tls, reader), _sasl(cluster.sasl, reader))
     controllers = brokers

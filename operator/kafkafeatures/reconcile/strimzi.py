@@ -45,7 +45,8 @@ _BROKERS = SettingNames(
     "spec.cluster.strimzi.controllers.clientSecretRef, or leave the controllers unread",
     trust=_TRUST,
 )
-_CONTROLLERS = SettingNames(ca="", client="spec.cluster.strimzi.controllers.clientSecretRef", trust=_TRUST)
+_CLIENT_OF_CONTROLLERS = "spec.cluster.strimzi.controllers.clientSecretRef"
+_CONTROLLERS = SettingNames(ca="", client=_CLIENT_OF_CONTROLLERS, trust=_TRUST)
 """Names of settings, for remedies."""
 
 
@@ -294,6 +295,14 @@ def cluster_of(cluster: ClusterSpec, strimzi: StrimziSpec, listener: Listener, a
         tls=tls if listener.tls else None,
         sasl=sasl if is_scram else None,
         controller_listener=controllers,
+    )
+
+
+def with_known_fields(error: CredentialsInvalid, source: str) -> CredentialsInvalid:
+    """The error without fields that the document does not have. `source`: what the cluster was found by."""
+    text = str(error).removeprefix("spec.cluster.tls: ")
+    return CredentialsInvalid(
+        f"{source}: {text.replace('spec.cluster.controllerListener.tls', _CLIENT_OF_CONTROLLERS)}"
     )
 
 

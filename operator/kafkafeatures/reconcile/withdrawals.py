@@ -1,7 +1,8 @@
 """Withdrawals of requests that wait on a pod for another operator (`Driver.asked`), which would carry them out even if
 nobody wants them any more.
 
-Called by `reconcile/act.py`, and by `reconcile/controller.py` where no document can be judged.
+Called by `reconcile/act.py`, by `reconcile/controller.py` where no document can be judged, and by
+`reconcile/abandoned_requests.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUn
 from kafkafeatures.core.kinds import sent_in
 from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.kube.workloads.requests import RequestedPod
 
 Withdraw = Callable[[RestartNode], Awaitable[Outcome]]
 """Function that withdraws a request."""
@@ -25,7 +27,7 @@ RELEASE_AFTER = (0.0, 1.0, 2.0, 4.0)
 logger = logging.getLogger(__name__)
 
 
-def not_withdrawn(step: RestartNode, reason: str) -> str:
+def not_withdrawn(step: RestartNode | RequestedPod, reason: str) -> str:
     """Text on a withdrawal that was refused or not answered."""
     return f"the request to restart pod {step.pod} could not be withdrawn: {reason}"
 
@@ -38,12 +40,27 @@ def with_withdrawn(status: Status, step: RestartNode, at: Stamp) -> Status:
     return status
 
 
-async def without_requests(status: Status, at: Stamp, withdraw: Withdraw) -> Status:
-    """The status after every request in it was withdrawn: while the document or the cluster cannot be read, nobody
-    judges whether the restart is still wanted, and allowed. It is requested again once it is.
+def is_withdrawn(
+    step: RestartNode | RequestedPod, outcome: Outcome, labels: Mapping[str, object] | None = None
+) -> bool:
+    """Tell whether the request is gone; log why it is not. `labels`: of the resource, for the log."""
+    match outcome:
+        case Applied():
+            return True
+        case Rejected(_, reason) | NotSent(reason) | OutcomeUnknown(reason):
+            logger.warning(not_withdrawn(step, reason), extra=labels)
+            return False
+
+
+async def without_requests(status: Status, at: Stamp, withdraw: Withdraw | None) -> Status:
+    """The status after every request in it was withdrawn: while the document or the cluster cannot be read, or the
+    status cannot be kept, nobody judges whether the restart is still wanted, and allowed. It is requested again once it
+    is. `withdraw`: None where nothing is sent.
     """
+    if withdraw is None:
+        return status
     for step in _waiting_in(status):
-        if await _is_withdrawn(withdraw, step):
+        if is_withdrawn(step, await withdraw(step)):
             status = with_withdrawn(status, step, at)
     return status
 
@@ -58,7 +75,7 @@ async def release(
     are_all = 0 < len(steps) == len(status.intents)
     for pause in RELEASE_AFTER:
         await sleep(pause)
-        steps = [step for step in steps if not await _is_withdrawn(withdraw, step, labels)]
+        steps = [step for step in steps if not is_withdrawn(step, await withdraw(step), labels)]
         if not steps:
             return are_all
     return False
@@ -68,12 +85,3 @@ def _waiting_in(status: Status) -> list[RestartNode]:
     """Restarts whose request may wait on a pod: it was not withdrawn, and the pod was not observed to stop."""
     intents = asked_among(sent_in(status))
     return [intent.step for intent in intents if intent.unwanted_since is None and intent.stopping_since is None]
-
-
-async def _is_withdrawn(withdraw: Withdraw, step: RestartNode, labels: Mapping[str, object] | None = None) -> bool:
-    match await withdraw(step):
-        case Applied():
-            return True
-        case Rejected(_, reason) | NotSent(reason) | OutcomeUnknown(reason):
-            logger.warning(not_withdrawn(step, reason), extra=labels)
-            return False

@@ -18,7 +18,7 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.binaries import binary
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, Operator
-from tests.e2e.rig.kubernetes.tools import Refused, is_true
+from tests.e2e.rig.kubernetes.tools import Refused, Tools, is_true
 from tests.e2e.rig.process import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -92,6 +92,12 @@ _INSTALLED: dict[str, tuple[str, int]] = {}
 def _version_of_crd(plane: ControlPlane) -> tuple[str, int]:
     metadata = plane.read(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}").get("metadata", {})
     return metadata.get("uid", ""), metadata.get("generation", 0)
+
+
+def delete_all(plane: Tools, namespace: str = "") -> None:
+    """Delete every KafkaFeatures of a namespace, or of all, and wait until they are gone."""
+    of = ("-n", namespace) if namespace else ("-A",)
+    plane.kubectl("delete", "kff", "--all", *of, "--timeout=30s")
 
 
 def account(plane: ControlPlane, namespace: str, name: str, rules: list[dict[str, Any]]) -> None:

@@ -105,6 +105,7 @@ RIGHTS: list[dict[str, Any]] = [
     {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get"]},
     {"apiGroups": [GROUP], "resources": ["kafkanodepools"], "verbs": ["list"]},
     {"apiGroups": [PODSETS], "resources": ["strimzipodsets"], "verbs": ["list"]},
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
 ]
 """In a namespace with clusters of Strimzi, as the chart grants them."""

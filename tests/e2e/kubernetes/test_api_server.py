@@ -12,7 +12,7 @@ from http.client import HTTPSConnection
 
 import pytest
 
-from tests.e2e.kubernetes.resources import NS, Resources
+from tests.e2e.kubernetes.resources import NS, Resources, delete_all
 from tests.e2e.rig.kubernetes.cluster import LOOPBACK, ControlPlane
 from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, USER, Operator
 from tests.e2e.rig.process import free_port, wait_until
@@ -27,7 +27,7 @@ def resources(operator: Operator) -> Iterator[Resources]:
     made = Resources(operator.plane)
     reconcile_anew(made, "orders")
     yield made
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
 
 
 def reconcile_anew(resources: Resources, name: str) -> None:

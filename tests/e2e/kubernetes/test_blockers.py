@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.kafka.wire import feature_records
-from tests.e2e.kubernetes.resources import FEW, Resources, levels, requests_of_a_while
+from tests.e2e.kubernetes.resources import FEW, Resources, delete_all, levels, requests_of_a_while
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.process import wait_until
@@ -28,7 +28,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
     yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
 
 
 def blockers(resources: Resources, name: str) -> set[tuple[str, int]]:

@@ -15,7 +15,7 @@ from typing import Self
 
 import pytest
 
-from tests.e2e.kubernetes.resources import Resources, install
+from tests.e2e.kubernetes.resources import Resources, delete_all, install
 from tests.e2e.rig.kubernetes.cluster import LOOPBACK, ControlPlane
 from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, Operator
 from tests.e2e.rig.process import wait_until
@@ -30,7 +30,7 @@ ACCOUNTS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def resources(control_plane: ControlPlane) -> Iterator[Resources]:
     install(control_plane)
     yield Resources(control_plane)
-    control_plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(control_plane)
 
 
 class Relay:

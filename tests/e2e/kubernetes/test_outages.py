@@ -18,7 +18,7 @@ import yaml
 
 from tests.amounts import SOAK
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import ROOT, Resources, away, install
+from tests.e2e.kubernetes.resources import ROOT, Resources, away, delete_all, install
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import Operator
@@ -47,7 +47,7 @@ def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
     for feature in LEVELS:
         meddle(kafka, feature, 0)
     yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
 
 
 def test_an_operator_killed_at_random_instants_of_an_upgrade_raises_no_level_twice(

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from kafkafeatures.api.names import APPROVE, RECONCILE
-from tests.e2e.kubernetes.resources import NS, Resources, install
+from tests.e2e.kubernetes.resources import NS, Resources, delete_all, install
 from tests.e2e.kubernetes.strimzi import NAME, Strimzi
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -41,7 +41,7 @@ def strimzi(
 @pytest.fixture
 def resources(operator: Operator) -> Iterator[Resources]:
     yield Resources(operator.plane)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
 
 
 def test_a_document_that_names_a_kafka_raises_all_levels_but_those_that_strimzi_manages(

@@ -17,7 +17,7 @@ import pytest
 from kafkafeatures.api.names import CREDENTIALS
 from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.test_security import listener, secrets
-from tests.e2e.kubernetes.resources import NS, Resources, install
+from tests.e2e.kubernetes.resources import NS, Resources, delete_all, install
 from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -54,7 +54,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def resources(operator: Operator) -> Iterator[Resources]:
     yield Resources(operator.plane)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
 
 
 def store(plane: ControlPlane, folder: Path, *, labelled: bool = True) -> None:

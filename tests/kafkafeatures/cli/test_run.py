@@ -79,6 +79,16 @@ def test_the_operator_watches_each_configured_namespace_once(
     monkeypatch.setenv("KAFKAFEATURES_NAMESPACES", listed)
     assert main(["run", *words]) == 0
     assert started.settings[0].namespaces == watched
+    assert started.settings[0].request_namespaces == ()
+
+
+@pytest.mark.parametrize(("words", "expected"), [((), ("a", "b")), (("--request-namespace", "c"), ("c",))])
+def test_requests_on_pods_are_read_in_no_other_namespaces_than_those_that_are_configured(
+    started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("KAFKAFEATURES_REQUEST_NAMESPACES", "a, b, a")
+    assert main(["run", *words]) == 0
+    assert started.settings[0].request_namespaces == expected
 
 
 @pytest.mark.parametrize(
@@ -254,6 +264,7 @@ def test_the_log_level_comes_from_the_flag_before_the_environment(
         (("--namespace", "a" + LONGEST), {}, "at most 63"),
         ((), {"NAMESPACES": "a, b c"}, "KAFKAFEATURES_NAMESPACES: invalid namespace 'b c'"),
         ((), {"NAMESPACES": "a,*"}, "KAFKAFEATURES_NAMESPACES: invalid namespace '*'"),
+        ((), {"REQUEST_NAMESPACES": "*"}, "KAFKAFEATURES_REQUEST_NAMESPACES: invalid namespace '*'"),
         ((), {"LOG_FORMAT": "xml"}, "KAFKAFEATURES_LOG_FORMAT: invalid value 'xml'; expected json or text"),
         (("--log-format", "xml"), {}, "--log-format"),
         ((), {"LOG_LEVEL": "debug"}, "KAFKAFEATURES_LOG_LEVEL: invalid value 'debug'; expected info, warning or error"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,10 +14,12 @@ import yaml
 
 from kafkafeatures.api.document import read_document
 from kafkafeatures.api.names import CREDENTIALS
-from kafkafeatures.api.spec import StrimziSpec
+from kafkafeatures.api.spec import ClusterSpec, StrimziSpec
+from kafkafeatures.cli.cluster.connect import add_connection_flags, settings_from_flags
 from kafkafeatures.cli.kube.api import Kube
 from kafkafeatures.cli.kube.config import kubeconfig
-from kafkafeatures.cli.kube.strimzi import pods_of_strimzi, settings_of_strimzi
+from kafkafeatures.cli.kube.strimzi import pods_of_strimzi
+from kafkafeatures.cli.kube.strimzi_settings import settings_of_strimzi
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.facts.readings import Failure
@@ -65,6 +68,11 @@ class Namespace:
         data = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
         self.api.store(f"{SECRETS}/{name}", {"metadata": metadata | {"ownerReferences": owners}, "data": data})
 
+    def keys_that_do_not_fit(self) -> None:
+        """The Secret for the controllers has a certificate and the key of another one."""
+        self.user()
+        self.secret("admin", {"tls.crt": CERTIFICATE, "tls.key": CERTIFICATES.client("other")[1]})
+
 
 @pytest.fixture
 def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Namespace]:
@@ -74,17 +82,18 @@ def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Names
         yield namespace
 
 
-def settings(timeout: float = 10, **spec: Any) -> ClusterSettings:
+def settings(**spec: Any) -> ClusterSettings:
     """What `describe --strimzi orders` connects to."""
     with ExitStack() as ending:
         kube = Kube(kubeconfig(), ending)
-        return settings_of_strimzi(StrimziSpec(name="orders", **spec), timeout, kube)
+        strimzi = StrimziSpec(name="orders", **spec)
+        return settings_of_strimzi(ClusterSpec(strimzi=strimzi), strimzi, kube)
 
 
 def test_a_cluster_is_found_by_its_kafka_with_the_rights_of_the_kubeconfig(namespace: Namespace) -> None:
     namespace.user()  # without our label, which only the operator needs
-    found = settings(3)
-    assert (found.bootstrap_servers, found.request_timeout) == ((Address("127.0.0.1", 1),), 3)
+    found = settings()
+    assert found.bootstrap_servers == (Address("127.0.0.1", 1),)
     assert found.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
 
 
@@ -234,3 +243,84 @@ def test_init_refuses_a_kafka_without_a_listener_for_a_user(
     namespace.kafka("custom")
     assert main(["init", "--strimzi", "orders"]) == Exit.UNREACHABLE
     assert "its listeners are: custo (custom)" in capsys.readouterr().err
+
+
+DOCUMENT = """apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: orders, namespace: kafka}
+spec:
+  cluster: {strimzi: {name: orders, controllers: {clientSecretRef: {name: admin}}}, requestTimeout: 7s}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "orders.yaml"
+    path.write_text(DOCUMENT)
+    return path
+
+
+def of_document(file: Path, *more: str) -> ClusterSettings:
+    """What a command about one cluster connects to with `-f`."""
+    parser = argparse.ArgumentParser()
+    add_connection_flags(parser, takes_document=True)
+    return settings_from_flags(parser.parse_args(["-f", str(file), *more]))
+
+
+def test_the_document_of_a_file_is_found_by_its_kafka_with_the_rights_of_the_kubeconfig(
+    namespace: Namespace, file: Path
+) -> None:
+    namespace.user()
+    certificate, key = CERTIFICATES.client("admin")
+    namespace.secret("admin", {"tls.crt": certificate, "tls.key": key})
+    found = of_document(file)
+    assert (found.bootstrap_servers, found.request_timeout) == ((Address("127.0.0.1", 1),), 7)
+    assert found.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
+    assert found.controllers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=certificate, key=key)
+    assert of_document(file, "--request-timeout", "3").request_timeout == 3
+
+
+MISSING: dict[str, tuple[Callable[[Namespace], object], str]] = {
+    "the user": (lambda namespace: None, "the Secret of the KafkaUser kafka-features does not exist"),
+    "the right": (
+        lambda namespace: namespace.api.forbidden.add("kafkas"),
+        "grant the verb get on kafkas.kafka.strimzi.io",
+    ),
+    "the certificate": (lambda namespace: namespace.user(), "Secret admin does not exist"),
+    "a key that fits": (
+        lambda namespace: namespace.keys_that_do_not_fit(),
+        "Kafka orders: spec.cluster.strimzi.controllers.clientSecretRef: the client certificate and its key cannot be",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), MISSING.values(), ids=MISSING)
+def test_what_a_document_of_a_file_lacks_in_kubernetes_is_named_in_one_line(
+    change: Callable[[Namespace], object],
+    says: str,
+    namespace: Namespace,
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(namespace)
+    assert main(["describe", "-f", str(file)]) != Exit.DONE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_a_document_of_a_file_needs_a_kubeconfig(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "nowhere")
+    assert main(["describe", "-f", str(file)]) == Exit.USAGE
+    assert capsys.readouterr().err == (
+        "kafkafeatures: KUBECONFIG names nowhere: no such file; set it to a kubeconfig file\n"
+    )
+
+
+def test_a_document_of_a_file_is_carried_out_by_the_operator_alone(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "only the operator carries such a document out; kafkafeatures describe --strimzi orders shows" in line

@@ -141,7 +141,7 @@ async def test_the_driver_uses_exactly_the_rights_that_it_declares(world: World)
 def right_of(request: Request) -> KubernetesRight:
     """The right that Kubernetes requires for this request."""
     found = re.fullmatch(
-        r"/apis?(?:/(?P<group>[^/]+(?=/[^/]+/namespaces)))?/[^/]+/namespaces/kafka/(?P<plural>\w+)(?P<name>/[^/]+)?(?P<sub>/\w+)?",
+        r"/apis?(?:/(?P<group>[^/]+(?=/[^/]+/namespaces)))?/[^/]+/namespaces/\w+/(?P<plural>\w+)(?P<name>/[^/]+)?(?P<sub>/\w+)?",
         request.path,
     )
     assert found is not None

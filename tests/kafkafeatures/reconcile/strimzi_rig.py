@@ -28,6 +28,7 @@ from tests.simulated.requests import Fault, Request
 
 POOL = "/apis/kafka.strimzi.io/v1/namespaces/kafka/kafkanodepools/broker"
 SETS = "/apis/core.strimzi.io/v1/namespaces/kafka/strimzipodsets"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/kafka/events"
 POD_SET = f"{SETS}/broker"
 RESTART, PAUSE = "strimzi.io/manual-rolling-update", "strimzi.io/pause-reconciliation"
 OF_KAFKA = {"strimzi.io/cluster": "my-cluster", "strimzi.io/kind": "Kafka"}
@@ -39,13 +40,14 @@ Json = dict[str, Any]
 
 class Strimzi(Rig):
     """A Kafka of Strimzi: brokers 1, 2 and 3 in the pods of one StrimziPodSet, current and ready, and a document that
-    wants a level. requests: changes of pods by the operator. used: rights that it used. revisions: those that Strimzi
-    wants.
+    wants a level. requests: changes of pods by the operator. used: rights that it used. event_lists: how often it
+    listed Events. revisions: those that Strimzi wants.
     """
 
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.used: set[KubernetesRight] = set()
+        self.event_lists = 0
         self.uids: dict[int, str] = {}
         self.revisions = {pod: f"{pod}-first" for pod in PODS}
         super().__init__()
@@ -69,9 +71,17 @@ class Strimzi(Rig):
 
     # --- what Strimzi and people do ---
 
-    def kafka_is(self, *conditions: Json, generation: int = 1, observed: int = 1, is_paused: bool = False) -> None:
+    def kafka_is(
+        self,
+        *conditions: Json,
+        generation: int = 1,
+        observed: int = 1,
+        is_paused: bool = False,
+        is_deleted: bool = False,
+    ) -> None:
         """The `Kafka`, as Strimzi shows it."""
-        metadata = {"namespace": "kafka", "name": "my-cluster", "uid": UID, "generation": generation}
+        metadata: Json = {"namespace": "kafka", "name": "my-cluster", "uid": UID, "generation": generation}
+        metadata |= {"deletionTimestamp": "2026-01-02T03:04:05Z"} if is_deleted else {}
         shown = [{"name": "tls", "bootstrapServers": "tls.example:9094", "certificates": []}]
         status = {"listeners": shown, "observedGeneration": observed, "conditions": [*(conditions or (READY,))]}
         spec = {"kafka": {"listeners": [listener("tls", authentication=TLS)]}}
@@ -116,6 +126,12 @@ class Strimzi(Rig):
         metadata |= {"ownerReferences": owners, "annotations": {RESTART: "true"} if is_to_roll else {}}
         pod_set = {"metadata": metadata, "spec": {"pods": templates}}
         self.api.server.store(f"{SETS}/{name}", {**pod_set, "status": {"observedGeneration": observed}})
+
+    def event(self, at: str, reason: str, note: str, by: str = "strimzi.io/cluster-operator") -> None:
+        """An Event about the `Kafka`, as Strimzi writes one for a restart (`KubernetesRestartEventPublisher`)."""
+        metadata = {"name": f"strimzi-event-{at}", "namespace": "kafka"}
+        event = {"metadata": metadata, "eventTime": f"2026-11-30T{at}.000001Z", "reason": reason, "note": note}
+        self.api.server.store(f"{EVENTS}/{metadata['name']}", {**event, "reportingController": by})
 
     def restart(self, pod: str) -> None:
         """Strimzi restarts a pod, whose next one is of the revision that it wants."""
@@ -164,7 +180,9 @@ class Strimzi(Rig):
             world.advance(world.now_ms + int(time.total_seconds() * 1000))
 
     def _heard(self, request: Request) -> Fault | None:
-        if "strimzi.io" in request.path or "/pods" in request.path:
+        is_of_events = request.method == "GET" and request.path == EVENTS
+        self.event_lists += is_of_events
+        if "strimzi.io" in request.path or "/pods" in request.path or is_of_events:
             self.used.add(right_of(request))
         if request.writes and "/pods/" in request.path:
             annotations = request.body["metadata"]["annotations"]

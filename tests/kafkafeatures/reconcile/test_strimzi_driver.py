@@ -45,6 +45,44 @@ async def test_a_level_waits_until_the_roll_that_strimzi_makes_is_over() -> None
     assert strimzi.requests == []
 
 
+DUE_TO = "Rolling Pod broker-0 due to Pod has old revision"
+LAST_EVENT = f"; last Event of Strimzi about it: 2026-11-30 11:04:20 UTC: PodHasOldRevision: {DUE_TO}"
+
+
+async def test_a_wait_has_what_strimzi_last_said_in_its_events_and_only_a_wait_reads_them() -> None:
+    strimzi = Strimzi()
+    strimzi.event("11:04:19", "ClusterCaCertKeyReplaced", "Rolling Pod broker-2 due to a new key")
+    strimzi.event("11:04:20", "PodHasOldRevision", f"{DUE_TO}\n")
+    strimzi.event("11:04:21", "Other", "of somebody else", by="example.com/other")
+    await strimzi.work()
+    assert (strimzi.event_lists, strimzi.level) == (0, 1)
+    strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
+    await strimzi.work(1)
+    assert strimzi.event_lists == 1
+    assert f"broker-0, which is not of the current revision{LAST_EVENT}" in strimzi.reason[1]
+
+
+@pytest.mark.parametrize("code", [403, 500])
+async def test_events_that_cannot_be_read_are_named_and_change_nothing_else(code: int) -> None:
+    strimzi = Strimzi()
+    heard = strimzi.api.faults
+
+    def faults(request: Request) -> Fault | None:
+        is_event = request.method == "GET" and request.path.endswith("/events")
+        return Fault(refusal(code, "no answer")) if is_event else heard(request)
+
+    strimzi.api.faults = faults
+    strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
+    await strimzi.work()
+    reason, message = strimzi.reason
+    assert reason == "WaitingForStrimzi"
+    assert "which is not of the current revision; last Event of Strimzi about it: could not be read: " in message
+    for pod in PODS:
+        strimzi.restart(pod)
+    await strimzi.work()
+    assert strimzi.level == 1
+
+
 async def test_the_roll_that_strimzi_makes_waits_for_no_approval_of_our_plan() -> None:
     strimzi = Strimzi()
     strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
@@ -144,6 +182,10 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     "pause has just ended": (
         lambda strimzi: strimzi.kafka_is({"type": "ReconciliationPaused", "status": "True"}),
         "WaitingForStrimzi", "Strimzi has not reconciled Kafka my-cluster as it is now",
+    ),
+    "being deleted": (
+        lambda strimzi: strimzi.kafka_is(is_deleted=True),
+        "Preflight", "Kafka kafka/my-cluster: it is being deleted; delete this resource, or wait",
     ),
     "no sets": (
         lambda strimzi: strimzi.api.server.remove(POD_SET),
@@ -299,3 +341,17 @@ async def test_without_a_driver_the_pods_of_strimzi_are_not_read() -> None:
     strimzi.api.edit(workload={"driver": "None"})
     await strimzi.work()
     assert strimzi.level == 1
+
+
+async def test_the_remedy_for_pods_without_the_container_of_kafka_names_no_field_that_a_document_cannot_have() -> None:
+    strimzi = Strimzi()
+    pod_set = strimzi.api.server.read(POD_SET)
+    assert pod_set is not None
+    for template in pod_set["spec"]["pods"]:
+        template["spec"]["containers"][0]["name"] = "broker"
+    strimzi.api.server.store(POD_SET, pod_set)
+    await strimzi.work()
+    says = "StrimziPodSet broker has no container 'kafka'; compare it with others of Strimzi"
+    assert says in strimzi.reason[1]
+    assert "spec.cluster.strimzi.container" not in strimzi.reason[1]
+    assert strimzi.level == 0

@@ -16,6 +16,8 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.reconcile.withdrawals import RELEASE_AFTER
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
+from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
+from tests.simulated import schema
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
 
@@ -137,6 +139,10 @@ UNJUDGED: dict[str, Callable[[Strimzi], object]] = {
     "the Secret is gone": lambda strimzi: strimzi.api.server.remove(strimzi.path("kafka-features")),
     "no node answers": lambda strimzi: nodes_stop(strimzi, *Role),
     "no broker answers": lambda strimzi: nodes_stop(strimzi, Role.BROKER),
+    "the Kafka is gone": lambda strimzi: strimzi.api.server.remove(KAFKA),
+    "the Kafka is being deleted": lambda strimzi: strimzi.kafka_is(is_deleted=True),
+    "the sets may not be read": lambda strimzi: strimzi.api.server.forbidden.add("strimzipodsets"),
+    "sets of two clusters have one label": lambda strimzi: strimzi.pod_set("other", owner="uid-of-another"),
     "another cluster answers": lambda strimzi: strimzi.api.edit_status(lambda status: status.update(clusterId="other")),
 }
 
@@ -163,6 +169,44 @@ async def test_a_request_is_withdrawn_once_while_nothing_can_be_judged(
     assert strimzi.requests == [ASKED, WITHDRAWN]
     (intent,) = strimzi.api.status["intents"]
     assert "unwantedSince" in intent
+
+
+async def test_a_withdrawn_request_whose_pod_cannot_be_read_has_no_outcome_and_is_made_again_once_it_can() -> None:
+    strimzi = await asked()
+    strimzi.api.server.forbidden.add("strimzipodsets")
+    await strimzi.work(30)
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    assert len(strimzi.api.status["intents"]) == 1
+    strimzi.api.server.forbidden.clear()
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN, ASKED]
+    strimzi.restart("broker-1")
+    await strimzi.work(4)
+    assert strimzi.reason[0] == "InSync"
+
+
+async def test_strimzi_that_is_away_for_an_hour_is_asked_once_and_named_with_the_time_since_when() -> None:
+    strimzi = await asked()
+    strimzi.api.edit(features={"levels": [{"name": "transaction.version", "level": 1}]})
+    await strimzi.work(60)
+    assert strimzi.requests == [ASKED]
+    reason, message = strimzi.reason
+    assert reason == "WaitingForStrimzi"
+    assert message.startswith("Strimzi was asked to restart pod broker-1 (broker 2), and has not begun yet; since ")
+    assert "see the log of Strimzi" in message
+    assert [entry for entry in strimzi.api.status["history"] if entry["target"] == "transaction.version"] == []
+
+
+async def test_a_request_is_withdrawn_while_an_older_crd_keeps_no_whole_status_and_made_again_afterwards() -> None:
+    strimzi = await asked()
+    strimzi.api.server.schema = schema.without("status.plan")
+    strimzi.api.edit(features={"levels": [{"name": "transaction.version", "level": 1}]})
+    await strimzi.work(3)
+    assert strimzi.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    strimzi.api.server.schema = schema.current()
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN, ASKED]
 
 
 @pytest.mark.parametrize("stuck", [(2,), (1, 2, 3)], ids=["one broker", "all brokers"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.api.records import Json
 from kafkafeatures.cli.log.words import show_table
 from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
 from kafkafeatures.core.clients.exporters import MARK
@@ -17,7 +18,6 @@ from kafkafeatures.core.words import counted, format_span, format_time
 if TYPE_CHECKING:
     from rich.console import Console
 
-Json = dict[str, Any]
 
 _DAY = 86_400_000
 _BROKERS_SHOWN = 10

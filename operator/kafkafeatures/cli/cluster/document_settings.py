@@ -32,6 +32,11 @@ def settings_in_document(arguments: argparse.Namespace, security: tuple[Security
         resources, _ = read_file(file)
         if len(resources) != 1:
             raise InvalidDocument((f"{len(resources)} KafkaFeatures documents in it; this command expects one",))
+        strimzi = resources[0].spec.cluster.strimzi
+        if strimzi is not None and security is None:
+            from kafkafeatures.cli.kube.strimzi_settings import settings_of_document
+
+            return settings_of_document(arguments, resources[0], strimzi)
         return settings_with_flags(resources[0], security, arguments.secrets_dir)
 
 
@@ -43,6 +48,9 @@ def settings_with_flags(
     """
     if security is None:
         return settings_of(resource.spec.cluster, secrets_in(secrets_dir))
+    if resource.spec.cluster.strimzi is not None:
+        text = "Strimzi's resources say how to connect; leave out --config and --controller-config"
+        raise InvalidDocument((f"spec.cluster.strimzi: {text}",))
     addresses = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
     return replace(settings_of(addresses, secrets_in(None)), brokers=security[0], controllers=security[1])
 

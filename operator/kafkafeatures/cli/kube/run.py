@@ -37,6 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="watch this namespace; can be repeated (default: all namespaces)",
     )
     parser.add_argument(
+        "--request-namespace",
+        type=_namespace,
+        action="append",
+        default=[],
+        metavar="NS",
+        help="withdraw, in this namespace, requests to restart pods that no resource waits for; can be repeated",
+    )
+    parser.add_argument(
         "--listen",
         type=_listen,
         default=os.environ.get("KAFKAFEATURES_LISTEN", ":8080"),
@@ -119,7 +127,10 @@ def run(arguments: argparse.Namespace) -> int:
     if per_cluster > all_clusters:
         raise CommandFailed("--memory-per-cluster is more than --memory-all-clusters", Exit.USAGE)
     settings = OperatorSettings(
-        namespaces=tuple(dict.fromkeys(arguments.namespace or _namespaces())),
+        namespaces=tuple(dict.fromkeys(arguments.namespace or _namespaces_in("KAFKAFEATURES_NAMESPACES"))),
+        request_namespaces=tuple(
+            dict.fromkeys(arguments.request_namespace or _namespaces_in("KAFKAFEATURES_REQUEST_NAMESPACES"))
+        ),
         listen_host=host,
         listen_port=port,
         allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),
@@ -169,12 +180,12 @@ def _operator() -> OperatorIdentity:
     )
 
 
-def _namespaces() -> list[str]:
-    listed = (name.strip() for name in os.environ.get("KAFKAFEATURES_NAMESPACES", "").split(","))
+def _namespaces_in(variable: str) -> list[str]:
+    listed = (name.strip() for name in os.environ.get(variable, "").split(","))
     try:
         return [_namespace(name) for name in listed if name]
     except argparse.ArgumentTypeError as error:
-        raise CommandFailed(f"KAFKAFEATURES_NAMESPACES: {error}", Exit.USAGE) from None
+        raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
 
 
 def _networks_in(variable: str) -> list[Network]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND
 from kafkafeatures.api.spec import ClusterSpec, StrimziSpec
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import look, on_cluster
 from kafkafeatures.cli.cluster.connection_sources import connection_flags_of
-from kafkafeatures.cli.kube.api import Denied, Kube, connected
+from kafkafeatures.cli.kube.api import Kube, connected
+from kafkafeatures.cli.kube.strimzi_settings import SECRETS, ClusterRequests, named, settings_of_strimzi, texts_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.facts.inferred import with_inferred_releases
@@ -30,56 +29,15 @@ from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
-from kafkafeatures.kube.api import ResourceKey, WorkloadsApi
-from kafkafeatures.kube.errors import Forbidden, Gone
+from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.strimzi import StrimziPods
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, settings_of
-from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, listener_of, login_of, with_remedies
+from kafkafeatures.reconcile.credentials import CredentialsInvalid
+from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, listener_of, login_of
 
-_KAFKAS = ("kafkas", "kafka.strimzi.io")
-_SECRETS = ("secrets", "")
-_LISTS = {
-    "kafkanodepools": (("kafkanodepools", "kafka.strimzi.io"), "kafka.strimzi.io/v1"),
-    "pods": (("pods", ""), "v1"),
-    "strimzipodsets": (("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1"),
-}
 _INTERNAL = (
     "this listener is inside the Kubernetes cluster: run the command in the operator's pod (kubectl exec), or name "
     "a listener that is reached from here with --strimzi-listener"
 )
-
-
-class _Api:
-    """The requests of `StrimziClusters` and `StrimziPods`, sent with this user's rights."""
-
-    answered_at: datetime | None = None
-
-    def __init__(self, kube: Kube) -> None:
-        self._kube = kube
-
-    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
-        _, _, plural = path.rpartition("/")
-        try:
-            for item in self._kube.objects_of(*_LISTS[plural], (query or {}).get("labelSelector", "")):
-                yield item
-        except Denied as denied:
-            raise Forbidden(str(denied)) from None
-
-    async def get(self, path: str) -> dict[str, Any]:
-        kafka = self._kube.object_of(_KAFKAS, "kafka.strimzi.io/v1", path.rpartition("/")[2])
-        if kafka is None:
-            raise Gone(path)
-        return kafka
-
-    async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
-        try:
-            secret = self._kube.object_of(_SECRETS, "v1", name)
-        except Denied:
-            return None  # the status of the `Kafka` has them too
-        owners = [] if secret is None else secret["metadata"].get("ownerReferences") or []
-        if secret is None or owner not in [reference.get("uid") for reference in owners]:
-            return None
-        return {key: text for key, text in _texts(secret).items() if key.endswith(".crt")}
 
 
 def observed(arguments: argparse.Namespace) -> Observation:
@@ -88,7 +46,8 @@ def observed(arguments: argparse.Namespace) -> Observation:
     """
     spec = _spec_of(arguments)
     with connected(arguments) as kube:
-        settings = settings_of_strimzi(spec, arguments.request_timeout, kube)
+        settings = settings_of_strimzi(ClusterSpec(strimzi=spec), spec, kube)
+        settings = replace(settings, request_timeout=arguments.request_timeout)
         workloads = pods_of_strimzi(spec, kube)
     with _explained(settings):
         observation = on_cluster(look(settings))
@@ -101,23 +60,8 @@ def observed(arguments: argparse.Namespace) -> Observation:
 def pods_of_strimzi(spec: StrimziSpec, kube: Kube) -> WorkloadsReading | Failure:
     """The pods of the cluster. Failure where this user may not list them, among others."""
     rollout = Rollout(driver=STRIMZI.name, managed_by=spec.name)
-    api = cast("WorkloadsApi", _Api(kube))  # a reading sends no change
+    api = cast("WorkloadsApi", ClusterRequests(kube))  # a reading sends no change
     return asyncio.run(StrimziPods(api, kube.namespace, rollout, SYSTEM.clock).read())
-
-
-def settings_of_strimzi(spec: StrimziSpec, request_timeout: float, kube: Kube) -> ClusterSettings:
-    """The settings of the cluster. Raises CommandFailed."""
-    with _named():
-
-        async def read_secret(reference: Reference) -> Mapping[str, str] | None:
-            secret = kube.object_of(_SECRETS, "v1", reference.name)
-            return None if secret is None else _texts(secret)
-
-        clusters = StrimziClusters(_Api(kube))
-        key = ResourceKey(kube.namespace, spec.name)
-        located = asyncio.run(clusters.located(key, ClusterSpec(strimzi=spec), spec, read_secret))
-        settings = settings_of(located.cluster, material_of(located.material))
-    return replace(with_remedies(settings), request_timeout=request_timeout)
 
 
 @contextmanager
@@ -138,14 +82,14 @@ def documents_for(arguments: argparse.Namespace) -> Iterator[str]:
     KafkaFeatures in mode Observe. Raises CommandFailed.
     """
     spec = _spec_of(arguments)
-    with connected(arguments) as kube, _named():
+    with connected(arguments) as kube, named():
         namespace = kube.namespace
-        kafka = asyncio.run(StrimziClusters(_Api(kube)).kafka(namespace, spec.name))
-        secret = kube.object_of(_SECRETS, "v1", spec.user)
+        kafka = asyncio.run(StrimziClusters(ClusterRequests(kube)).kafka(namespace, spec.name))
+        secret = kube.object_of(SECRETS, "v1", spec.user)
         if secret is None:
             yield _user(kafka, spec, namespace)
         else:
-            listener_of(kafka, spec, login_of(_texts(secret), spec.user))
+            listener_of(kafka, spec, login_of(texts_of(secret), spec.user))
             if (secret["metadata"].get("labels") or {}).get(CREDENTIALS) != "true":
                 yield (
                     f"# The operator may not read the Secret {spec.user} yet: "
@@ -196,17 +140,3 @@ def _spec_of(arguments: argparse.Namespace) -> StrimziSpec:
     if excluded := connection_flags_of(arguments):
         raise CommandFailed(f"--strimzi finds the cluster; give it without {excluded[0]}", Exit.USAGE)
     return StrimziSpec(name=arguments.strimzi, user=arguments.strimzi_user, listener=arguments.strimzi_listener or None)
-
-
-@contextmanager
-def _named() -> Iterator[None]:
-    """Context in which what is missing in Kubernetes becomes the error of the command."""
-    try:
-        yield
-    except CredentialsInvalid as error:
-        raise CommandFailed(str(error), Exit.UNREACHABLE) from None
-
-
-def _texts(secret: Mapping[str, Any]) -> dict[str, str]:
-    data = secret.get("data") or {}
-    return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in data.items()}

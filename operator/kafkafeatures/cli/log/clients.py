@@ -5,15 +5,15 @@ no secrets, so none is shown. Called by `cli/log/state.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kafkafeatures.api.records import Json
 from kafkafeatures.core.words import format_time
 from kraftlog import Image
 
 if TYPE_CHECKING:
     from kraftlog.clients import Entity, Right
 
-Json = dict[str, Any]
 
 _MAX_NAMES = 5
 """Most names in a line for people."""

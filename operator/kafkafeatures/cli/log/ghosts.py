@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.api.records import Json
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.history import History, HistoryLine, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 CONFIRM = "kafkafeatures describe --bootstrap-server HOST:PORT"
 """The command that confirms a suspicion."""
 
-Json = dict[str, Any]
 Registered = BrokerRegistration | ControllerRegistration
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.records import Json
 from kafkafeatures.cli.log.clients import client_lines, clients_shape
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.impossible import impossible_in
@@ -35,8 +36,6 @@ MAX_IMAGE = 512 * 1024 * 1024
 
 _MAX_LISTED = 10
 """Most impossible records (at which Kafka itself stops, see `kraftlog.judged`) that are listed as problems."""
-
-Json = dict[str, Any]
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.records import Json
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.history import History, HistoryLine, ImpossibleRecord, Item, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
@@ -38,8 +39,6 @@ from kraftlog.history import (
     VotersChange,
 )
 from kraftlog.records import kafka_uuid
-
-Json = dict[str, Any]
 
 _WIDE = 72
 """Least columns of a terminal for offset, time and text side by side."""

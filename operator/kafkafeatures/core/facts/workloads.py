@@ -159,6 +159,8 @@ class ManagingOperator(Struct, frozen=True):
     to_roll: kind and name of a set of which it was asked to restart all pods; empty for none.
     is_paused: a person has paused its reconciliation.
     failure: reason and message of its last reconciliation, if that failed.
+    last_event: time and text of the last Event of the other operator about it, or why it could not be read; empty for
+        none, or where nothing waits.
     """
 
     resource: str
@@ -166,6 +168,7 @@ class ManagingOperator(Struct, frozen=True):
     to_roll: str = ""
     is_paused: bool = False
     failure: str = ""
+    last_event: str = ""
 
 
 class WorkloadsReading(Struct, frozen=True):

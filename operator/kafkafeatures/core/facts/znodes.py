@@ -110,14 +110,12 @@ class RegisteredBroker(Struct, frozen=True):
 
     epoch: czxid of the znode.
     security: security protocol of each listener, by its name.
-    features: range of levels, from the lowest to the highest, by feature.
     """
 
     id: int
     epoch: int
     endpoints: tuple[str, ...]
     security: Mapping[str, str]
-    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -210,15 +208,9 @@ class _Feature(Struct, frozen=True):
     features: Mapping[str, _Range | Level]
 
 
-class _Supported(Struct, frozen=True):
-    min_version: Level
-    max_version: Level
-
-
 class _Broker(Struct, frozen=True):
     endpoints: tuple[str, ...]
     security: Mapping[str, str] = field(name="listener_security_protocol_map")
-    features: Mapping[str, _Supported] = field(default_factory=dict)
 
 
 class _Reassignment(Struct, frozen=True):
@@ -308,8 +300,7 @@ def _level(name: str, entry: _Range | int, *, ranges: bool) -> int:
 def broker(id_: int, znode: Znode) -> RegisteredBroker:
     """Content of `/brokers/ids/<id>`, version 4 or 5."""
     fields = _converted(znode, _Broker)
-    features = {name: (supported.min_version, supported.max_version) for name, supported in fields.features.items()}
-    return RegisteredBroker(id_, znode.czxid, fields.endpoints, fields.security, features)
+    return RegisteredBroker(id_, znode.czxid, fields.endpoints, fields.security)
 
 
 def reassigns(znode: Znode) -> bool:

@@ -73,6 +73,10 @@ class PodDriver(Protocol):
         """Field of the document that names it."""
 
     @property
+    def remedy_of_container(self) -> str:
+        """Remedy for pods without the container in which Kafka should run."""
+
+    @property
     def by_selector(self) -> bool:
         """True: a selector has the pods of all nodes, so that each pod must run a node, and each node be in a pod."""
 

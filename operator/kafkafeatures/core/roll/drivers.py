@@ -101,6 +101,11 @@ class Driver(Struct, frozen=True):
         return "the selector of the document" if self.by_selector else f"the {self.kind}s of the document"
 
     @property
+    def remedy_of_container(self) -> str:
+        """Remedy for pods without the container in which Kafka should run."""
+        return f"correct {self.key}.container"
+
+    @property
     def remedy_of_unnamed(self) -> str:
         """Remedy for a node that is in no pod of the document."""
         named = f"let {self.key}.selector match its pod" if self.by_selector else f"name its {self.kind} in {self.key}"
@@ -199,6 +204,10 @@ class ThroughAnother(ThroughPods, frozen=True):
     resource: str = ""
     restarts_outdated: bool = False
 
+    @property
+    def remedy_of_container(self) -> str:
+        return f"compare it with others of {self.asked}, which runs Kafka in a container of this name"
+
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
         name = _at(spec, self.key).get("name")
         return (f"{self.resource} {name}",) if isinstance(name, str) else ()
@@ -277,8 +286,8 @@ def driver_in_document(spec: Mapping[str, Any]) -> Driver | None:
 
 
 def patience_of(request: str) -> timedelta:
-    """Patience of the drivers with this request, also once the document names another driver."""
-    return max((driver.patience for driver in DRIVERS if driver.request == request), default=EVICTED_WITHIN)
+    """Patience of a driver with this request, also once the document names another driver."""
+    return next((driver.patience for driver in DRIVERS if driver.request == request), EVICTED_WITHIN)
 
 
 def asking_driver(request: str) -> Driver | None:

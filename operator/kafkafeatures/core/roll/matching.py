@@ -321,7 +321,7 @@ def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: PodDriver)
             yield _blocker(
                 Reason.INVALID_SPEC,
                 f"{stateful_set.kind} {stateful_set.name} has no container {rollout.container!r}",
-                f"correct {driver.key}.container",
+                driver.remedy_of_container,
             )
 
 

@@ -216,12 +216,14 @@ class RestartInFlight(InFlight, frozen=True):
         """This restart with its three times brought up to date by the later reading."""
         phase = self.step.state_in(pair.later, pair.replication).phase
         may_be_unsent = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(pair.later)
-        # A phase that is not known does not show that the node has begun to stop, and takes no earlier time back.
-        stopping = self.stopping_since if phase is ReturnPhase.UNKNOWN else self.stopping_since or pair.at
+        # A phase that is not known does not show that the node has begun to stop, and takes no earlier time back; nor
+        # does it show that the request is on the pod again.
+        is_known = phase is not ReturnPhase.UNKNOWN
+        stopping = self.stopping_since or pair.at if is_known else self.stopping_since
         updated = replace(
             self,
             stable_since=_counted_from(self.stable_since, pair) if phase is ReturnPhase.BACK else None,
-            unwanted_since=self.unwanted_since if may_be_unsent else None,
+            unwanted_since=self.unwanted_since if may_be_unsent or (self.step.by and not is_known) else None,
             stopping_since=None if phase is ReturnPhase.REQUESTED else stopping,
         )
         return self.remembering(updated)
@@ -243,7 +245,8 @@ class RestartInFlight(InFlight, frozen=True):
             return Result.SUPERSEDED
         age_of = pair.age_of if self.step.by else pair.known_for
         unwanted = self.unwanted_since is not None and age_of(self.unwanted_since) > pair.patience(self.step.by)
-        return Result.NOT_APPLIED if unwanted else OpenOutcome()
+        is_known = self.step.state_in(observation, pair.replication).phase is not ReturnPhase.UNKNOWN
+        return Result.NOT_APPLIED if unwanted and is_known else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
         """The status in which the roll and the targets of this restart count its node as restarted, and the roll has

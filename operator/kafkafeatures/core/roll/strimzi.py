@@ -77,6 +77,7 @@ class StrimziConditions(Conditions):
             PodObstacle(text, remedy, reason=Reason.WAITING_FOR_STRIMZI, subject=kafka.resource) for text in texts
         ]
         said = f"; {kafka.resource} says: {kafka.failure}" if kafka.failure else ""
+        said += f"; last Event of Strimzi about it: {kafka.last_event}" if kafka.last_event else ""
         for obstacle in (*pods_to_follow(reading, OPERATOR, Reason.WAITING_FOR_STRIMZI), *obstacles):
             yield obstacle._replace(text=f"{obstacle.text}{said}")
 

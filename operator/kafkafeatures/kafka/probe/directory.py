@@ -84,14 +84,6 @@ class Directory(Struct, frozen=True):
         listed = self.controllers.controllers if isinstance(self.controllers, ControllerList) else ()
         return tuple({host.id: host for host in (*self.voters, *listed)}.values())
 
-    def active_controller(self) -> Address | None:
-        """The address of the leader; None if the leader or its address is not known."""
-        if isinstance(self.quorum, QuorumAnswer):
-            leader: int | None = self.quorum.leader_id
-        else:
-            leader = self.controllers.active if isinstance(self.controllers, ControllerList) else None
-        return next((address_of(host) for host in self.controller_hosts() if host.id == leader), None)
-
 
 def address_of(host: Host) -> Address:
     """The address to connect to."""

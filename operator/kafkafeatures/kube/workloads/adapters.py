@@ -1,7 +1,8 @@
 """Interface of the Kubernetes side of a driver, and the function that imports it by its name.
 
-Called by `reconcile/pods.py` and `cli/kube/driver_rights.py`. `Driver.adapter` in `core/roll/drivers.py` is
-the name of the driver's module in this package, so that one line registers both sides of a driver.
+Called by `reconcile/pods.py`, `reconcile/abandoned_requests.py` and `cli/kube/driver_rights.py`. `Driver.adapter` in
+`core/roll/drivers.py` is the name of the driver's module in this package, so that one line registers both sides of a
+driver.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kafkafeatures.core.ports import WorkloadPort
 from kafkafeatures.core.roll.drivers import Driver
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
+from kafkafeatures.kube.workloads.requests import RequestedPod
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import ObjectReader, Templates
 
@@ -35,7 +37,12 @@ class Adapter(Protocol):
     ) -> WorkloadPort:
         """The port to the pods that one document names."""
 
-    async def withdraw(self, api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+    async def requests(self, api: WorkloadsApi, namespace: str) -> list[RequestedPod]:
+        """Pods of the namespace on which a request of this operator waits for another one; only of a driver with
+        `Driver.asked`. Raises KubeError.
+        """
+
+    async def withdraw(self, api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
         """Take back a request that waits on exactly this pod for another operator (`Pod.restart_pending`); only of a
         driver with `Driver.asked`. The outcome is Applied also if that pod is gone.
         """

@@ -61,8 +61,13 @@ def pod_of(raw: Json, stateful_set: str, container: str, request: str = "") -> P
         stops_by=_moment(metadata, "deletionTimestamp"),
         kubernetes_node=str(spec.get("nodeName") or ""),
         restart_requested=annotations.get(RESTART_POD_UID) == metadata["uid"],
-        restart_pending=bool(request) and str(annotations.get(request)).lower() == "true",
+        restart_pending=has_request(metadata, request),
     )
+
+
+def has_request(metadata: Json, request: str) -> bool:
+    """Tell whether the pod has this annotation on which another operator restarts it; False for an empty name."""
+    return bool(request) and str((metadata.get("annotations") or {}).get(request)).lower() == "true"
 
 
 def _moment(state: Json | None, name: str) -> datetime | None:

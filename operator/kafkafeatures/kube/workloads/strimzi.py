@@ -25,13 +25,14 @@ from kafkafeatures.core.facts.workloads import ManagingOperator, Pod, StatefulSe
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.strimzi import PAUSE, paused, unprocessed, without_sets
+from kafkafeatures.core.roll.strimzi import PAUSE, StrimziConditions, paused, unprocessed, without_sets
 from kafkafeatures.kube.api import WorkloadsApi
-from kafkafeatures.kube.errors import Gone
+from kafkafeatures.kube.errors import Gone, KubeError
 from kafkafeatures.kube.first_byte import withholding
 from kafkafeatures.kube.workloads.adapters import Rival
 from kafkafeatures.kube.workloads.answers import ListTooLarge, outcome_of, reading_of
 from kafkafeatures.kube.workloads.pods import container_of, pod_of
+from kafkafeatures.kube.workloads.requests import RequestedPod, own_requests
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templates
 
@@ -39,11 +40,13 @@ RIGHTS = (
     KubernetesRight("kafka.strimzi.io", "kafkas", "get"),
     KubernetesRight("kafka.strimzi.io", "kafkanodepools", "list"),
     KubernetesRight("core.strimzi.io", "strimzipodsets", "list"),
+    KubernetesRight("events.k8s.io", "events", "list"),
     KubernetesRight("", "pods", "list"),
     KubernetesRight("", "pods", "patch"),
 )
 KAFKA = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkas/{}"
 POOLS = "/apis/kafka.strimzi.io/v1/namespaces/{}/kafkanodepools"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 SETS = "/apis/core.strimzi.io/v1/namespaces/{}/strimzipodsets"
 RESTART = "strimzi.io/manual-rolling-update"
 """Annotation of a pod that Strimzi restarts at the beginning of its next reconciliation."""
@@ -63,6 +66,8 @@ _LABELS = _POOL_LABELS + ",strimzi.io/kind=Kafka"
 MOST_PODS = 2_000
 """Most StrimziPodSets, or pods, of one cluster that are read."""
 LONGEST_MESSAGE = 300
+CLUSTER_OPERATOR = "strimzi.io/cluster-operator"
+"""What Strimzi names itself in its Events, by which it gives the reason for each restart of a pod."""
 REMEDY = "name the namespace in the chart's value drivers.strimzi, or grant the rights of docs/how-to/install.md"
 
 Json = Mapping[str, Any]
@@ -120,7 +125,27 @@ class StrimziPods:
         at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
         rival = self._rival(f"Kafka {self._name}")
         made = tuple(_set_of(raw, its_pods, rival) for raw, its_pods in owned if raw["spec"]["pods"] or its_pods)
-        return WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator_of(kafka, pools, sets))
+        operator = operator_of(kafka, pools, sets)
+        reading = WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator)
+        if any(StrimziConditions().waits(reading, is_due=True)):  # only then is somebody interested in Events
+            reading = replace(reading, managed_by=replace(operator, last_event=await self._last_event()))
+        return reading
+
+    async def _last_event(self) -> str:
+        """The last Event of Strimzi about the `Kafka`: its time, reason and text; empty for none. Without it everything
+        else of the reading is as good, so an error is a text too.
+        """
+        query = {"fieldSelector": f"regarding.kind=Kafka,regarding.name={self._name}"}
+        last = ("", "")
+        try:
+            async with aclosing(self._api.listed(EVENTS.format(self._namespace), query)) as listed:
+                async for raw in listed:
+                    if raw.get("reportingController") == CLUSTER_OPERATOR:
+                        last = max(last, (str(raw.get("eventTime") or ""), f"{raw.get('reason')}: {raw.get('note')}"))
+        except KubeError as error:
+            return _line(f"could not be read: {error}")
+        at, text = last
+        return f"{at[:10]} {at[11:19]} UTC: {_line(text)}" if at else ""
 
     async def _listed(self, path: str, labels: str = _LABELS) -> list[Json]:
         """The objects of this collection that belong to the `Kafka` by their labels. Raises Gone, ListTooLarge."""
@@ -134,12 +159,19 @@ class StrimziPods:
         return documents
 
 
-async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode) -> Outcome:
+async def requests(api: WorkloadsApi, namespace: str) -> list[RequestedPod]:
+    """Pods with the annotation, by this operator."""
+    return await own_requests(api, namespace, "strimzi.io/kind=Kafka", RESTART)
+
+
+async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
     """Remove the annotation of exactly this pod."""
     return await outcome_of(_annotate(api, namespace, step, None), REMEDY)
 
 
-def _annotate(api: WorkloadsApi, namespace: str, step: RestartNode, value: str | None) -> Awaitable[None]:
+def _annotate(
+    api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod, value: str | None
+) -> Awaitable[None]:
     """Set the annotation of the pod with exactly this uid; None: remove it."""
     change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
     return api.send("PATCH", f"/api/v1/namespaces/{namespace}/pods/{step.pod}", change)

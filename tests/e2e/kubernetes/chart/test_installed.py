@@ -22,6 +22,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     previous_chart,
     render,
 )
+from tests.e2e.kubernetes.resources import delete_all
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until
@@ -56,7 +57,7 @@ def test_an_uninstalled_release_leaves_crd_and_resources_and_a_new_one_adopts_th
     uid = plane.get("kff", "orders", "-n", "kafka")["metadata"]["uid"]
     plane.helm("install", NAME, str(CHART), "-n", NS, *WITH_REGISTRY)
     assert plane.get("kff", "orders", "-n", "kafka")["metadata"]["uid"] == uid
-    plane.kubectl("delete", "kff", "--all", "-A", "--timeout=20s")
+    delete_all(plane)
     plane.kubectl("delete", "crd", CRD_NAME, "--timeout=20s")
 
 

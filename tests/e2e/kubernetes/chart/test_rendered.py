@@ -90,6 +90,7 @@ def test_the_container_of_the_operator_has_the_environment_and_the_image_of_the_
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment == {
         "KAFKAFEATURES_NAMESPACES": "kafka,payments",
+        "KAFKAFEATURES_REQUEST_NAMESPACES": ",".join(EVERYTHING["drivers"]["strimzi"]),
         "KAFKAFEATURES_LISTEN": ":8080",
         "KAFKAFEATURES_LOG_FORMAT": "text",
         "KAFKAFEATURES_LOG_LEVEL": "warning",

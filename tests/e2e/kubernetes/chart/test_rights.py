@@ -26,7 +26,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     pod_spec,
     render,
 )
-from tests.e2e.kubernetes.resources import RIGHTS, RIGHTS_TO_ROLL
+from tests.e2e.kubernetes.resources import RIGHTS, RIGHTS_TO_ROLL, delete_all
 from tests.e2e.rig.kubernetes.audit import Row
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -124,9 +124,11 @@ def test_pods_of_strimzi_may_be_annotated_only_where_a_driver_names_the_namespac
     before = render(values)
     of_strimzi: Values = {"drivers": {"strimzi": ["payments"]}, "podPatchPolicy": {"enabled": False}}
     added = [one for one in render({**values, **of_strimzi}) if one not in before]
-    role, binding = sorted(added, key=lambda one: len(one["kind"]))
+    role, binding, deployment = sorted(added, key=lambda one: ("Role", "RoleBinding", "Deployment").index(one["kind"]))
     assert rights(role["rules"]) == documented("Strimzi") == set(strimzi.RIGHTS)
     assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == ("payments", "payments")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "KAFKAFEATURES_REQUEST_NAMESPACES", "value": "payments"} in container["env"]
 
 
 def test_pods_may_be_listed_for_the_driver_pods_only_where_it_names_the_namespace() -> None:
@@ -274,7 +276,7 @@ def test_the_operator_watches_with_the_rights_of_the_chart_alone(
     assert not [row for row in rows if row.code == 403]
     asked = {("", row.uri.partition("?")[0], row.verb) for row in rows if not row.resource}
     assert asked == {right for right in documented() if right[1].startswith("/")}
-    hardened.kubectl("delete", "kff", "--all", "-A", "--timeout=20s")
+    delete_all(hardened)
 
 
 @pytest.mark.usefixtures("installed")

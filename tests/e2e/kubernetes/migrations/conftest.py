@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.e2e.kubernetes.migrations.migrating import TOPIC, MigratingResource, held
-from tests.e2e.kubernetes.resources import install
+from tests.e2e.kubernetes.resources import delete_all, install
 from tests.e2e.kubernetes.rolls.rolling import allow_rolls
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.groups import outside_of_pods
@@ -71,7 +71,7 @@ def operator(kafka: MigratingPods, tmp_path_factory: pytest.TempPathFactory) -> 
 def migrating(kafka: MigratingPods, observer: Observer, operator: Operator) -> Iterator[MigratingResource]:
     """No document yet."""
     yield MigratingResource(kafka, observer, operator)
-    kafka.plane.kubectl("delete", "kff", "--all", "-n", kafka.namespace, "--timeout=30s")
+    delete_all(kafka.plane, kafka.namespace)
 
 
 @pytest.fixture

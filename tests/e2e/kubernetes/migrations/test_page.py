@@ -20,6 +20,7 @@ from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, TOPICS, MigratingResource, of
 from tests.e2e.kubernetes.migrations.paged import PagedPods, manifests
 from tests.e2e.kubernetes.migrations.secured import SecuredPods
+from tests.e2e.kubernetes.resources import delete_all
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.observer import Observer
 from tests.e2e.rig.kubernetes.operator import Operator
@@ -61,7 +62,7 @@ def kafka(node: Node) -> Iterator[PagedPods]:
 def document(kafka: PagedPods, observer: Observer | None, operator: Operator) -> Iterator[OnThePage]:
     """A resource that does not exist yet; it is deleted afterwards."""
     yield OnThePage(kafka, observer, operator)
-    kafka.plane.kubectl("delete", "kff", "--all", "-n", kafka.namespace, "--timeout=30s")
+    delete_all(kafka.plane, kafka.namespace)
 
 
 def test_a_migration_with_the_manifests_of_the_page_is_rolled_back_and_then_finalized(

@@ -205,7 +205,6 @@ class ClusterOperator:
 
     def _publish(self, pod: str, reason: str) -> None:
         """The Event of a restart (`KubernetesRestartEventPublisher.java`)."""
-        kafka = {"apiVersion": f"{GROUP}/v1", "kind": "Kafka", "name": NAME, "namespace": NS}
         metadata = {"generateName": "strimzi-event-", "namespace": NS}
         event = {
             "metadata": metadata,
@@ -213,8 +212,8 @@ class ClusterOperator:
             "action": "StrimziInitiatedPodRestart",
             "reason": reason,
             "note": f"Rolling Pod {pod} due to {reason}",
-            "regarding": {**kafka, "uid": self.plane.read(KAFKA).get("metadata", {}).get("uid", "")},
-            "related": {"apiVersion": "v1", "kind": "Pod", "name": pod, "namespace": NS},
+            "regarding": {"kind": "Kafka", "name": NAME, "namespace": NS},
+            "related": {"kind": "Pod", "name": pod, "namespace": NS},
             "reportingController": "strimzi.io/cluster-operator",
             "reportingInstance": "strimzi-cluster-operator",
             "eventTime": datetime.now(UTC).isoformat().replace("+00:00", "Z"),

@@ -19,7 +19,7 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from tests.amounts import SOAK
 from tests.e2e.kafka.wire import count_level_records
 from tests.e2e.kubernetes.chart.rendering import CHART, previous_chart
-from tests.e2e.kubernetes.resources import ROOT, Resources, away
+from tests.e2e.kubernetes.resources import ROOT, Resources, away, delete_all
 from tests.e2e.rig.kubernetes.any_node import AnyNode
 from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -93,7 +93,7 @@ def kafka(installed: AnyNode, kafka_on_node: Kafka) -> Kafka:
 def resources(kafka: Kafka) -> Iterator[Resources]:
     plane = cast("ControlPlane", kafka.node.control_plane)  # kind's has all of it that is used here
     yield Resources(plane, namespace=kafka.namespace)
-    kafka.node.control_plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(kafka.node.control_plane)
 
 
 def document(kafka: Kafka, name: str, levels: dict[str, int], **spec: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from kraftlog import files
 from tests.e2e.kubernetes.chart.rendering import CHART
 from tests.e2e.kubernetes.on_node.test_install import NS, RELEASE, document, operator_container, operator_pod
 from tests.e2e.kubernetes.on_node.volumes import persistent_volume
+from tests.e2e.kubernetes.resources import delete_all
 from tests.e2e.rig.kubernetes.binaries import build
 from tests.e2e.rig.kubernetes.images import OPERATOR, operator_image
 from tests.e2e.rig.kubernetes.kafka import Kafka
@@ -38,7 +39,7 @@ def volume(node: Node) -> Iterator[Path]:
     watched = ("--set", "watchAllNamespaces=true")
     plane.helm("install", RELEASE, str(CHART), "-n", NS, "--create-namespace", *image, *watched, *turned_on)
     yield node.data(VOLUME) / "logs"
-    plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(plane)
     plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
     assert plane.get("pvc", CLAIM, "-n", NS)["status"]["phase"] == "Bound", "the recordings were removed with the chart"
     plane.kubectl("delete", "pvc", CLAIM, "-n", NS)

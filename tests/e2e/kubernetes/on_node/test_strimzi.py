@@ -17,7 +17,7 @@ from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PAUSE, PODS, Moment
 from tests.e2e.kubernetes.on_node.strimzi_cluster import CONTROLLERS, LEVEL, StrimziCluster
 from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, pod_name
-from tests.e2e.kubernetes.resources import Resources, grant_to_operator, install
+from tests.e2e.kubernetes.resources import Resources, delete_all, grant_to_operator, install
 from tests.e2e.kubernetes.strimzi import NAME, RIGHTS
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
@@ -32,7 +32,8 @@ def operator(strimzi: StrimziCluster, tmp_path_factory: pytest.TempPathFactory) 
     install(strimzi.plane)
     grant_to_operator(strimzi.plane, NS, "strimzi", RIGHTS)
     names = tuple(strimzi.operator.node.with_names(search="search cluster.local\n"))
-    with Operator(strimzi.plane, tmp_path_factory.mktemp("operator"), before=names) as running:
+    flags = ("--request-namespace", NS)  # as the chart sets it
+    with Operator(strimzi.plane, tmp_path_factory.mktemp("operator"), before=names, flags=flags) as running:
         yield running
 
 
@@ -79,7 +80,7 @@ def document(strimzi: StrimziCluster, operator: Operator) -> Iterator[Document]:
     """The cluster is reconciled before and after it, and nothing is in its way."""
     assert operator.alive
     yield Document(strimzi)
-    strimzi.plane.kubectl("delete", "kff", "--all", "-n", NS, "--timeout=30s")
+    delete_all(strimzi.plane, NS)
     strimzi.settle()
 
 
@@ -153,7 +154,8 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     with strimzi.paused():
         assert PAUSE in document.says("Stalled", "StrimziPaused")
     assert strimzi.operator.level(feature) == 0
-    document.says("Ready", "WaitingForStrimzi")
+    document.reconcile()
+    assert f"PodHasOldRevision: Rolling Pod {FIRST} due to " in document.says("Ready", "WaitingForStrimzi")
     with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
         wait.until_it_says("1 of 3 pods")
         strimzi.operator.reconcile()
@@ -206,6 +208,25 @@ def test_a_restart_is_asked_of_strimzi_and_withdrawn_while_strimzi_is_paused(
     assert {name for name in after if after[name] != before[name]} == {LAST}
     rows = strimzi.plane.audit.rows(mark, user=USER, resource="pods")
     assert [(row.verb, row.name) for row in rows if row.verb != "list"] == [("patch", LAST)] * 3
+
+
+def test_the_request_of_a_document_that_is_deleted_while_no_operator_runs_is_withdrawn_by_the_next_one(
+    document: Document, strimzi: StrimziCluster, person: Person, operator: Operator
+) -> None:
+    """A person has asked Strimzi to restart the first pod; that request is not the operator's."""
+    document.apply(NAME)
+    document.wait(NAME, "Ready", 60)
+    assert person.run("restart", NAME, "-n", NS, "--pod", LAST).returncode == 0
+    document.reconcile()
+    assert strimzi.annotations(LAST)[MANUAL] == "true"
+    operator.kill()
+    strimzi.plane.kubectl("annotate", "pod", FIRST, "-n", NS, f"{MANUAL}=true")
+    delete_all(strimzi.plane, NS)
+    assert strimzi.annotations(LAST)[MANUAL] == "true"
+    operator.start()
+    wait_until("it is withdrawn", lambda: MANUAL not in strimzi.annotations(LAST), 60, step=0.2)
+    assert strimzi.annotations(FIRST)[MANUAL] == "true"
+    strimzi.plane.kubectl("annotate", "pod", FIRST, "-n", NS, f"{MANUAL}-")
 
 
 def test_a_level_is_raised_while_strimzi_replaces_its_certificate_authority(

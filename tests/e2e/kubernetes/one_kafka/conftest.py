@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.kafka.wire import meddle
-from tests.e2e.kubernetes.resources import Resources
+from tests.e2e.kubernetes.resources import Resources, delete_all
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.process import wait_until
@@ -30,7 +30,7 @@ def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
     for feature in (SHARE, STREAMS):
         meddle(kafka, feature, 0)
     yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
     if not operator.alive:
         operator.start()
     wait_until("no resource is left in memory", lambda: operator.metric("kafkafeatures_condition") == 0)

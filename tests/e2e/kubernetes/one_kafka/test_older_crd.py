@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import ROOT, Resources, away
+from tests.e2e.kubernetes.resources import ROOT, Resources, away, delete_all
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
@@ -23,7 +23,7 @@ LEVELS = {"share.version": 1}
 def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
     meddle(kafka, "share.version", 0)
     yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
     install(operator, yaml.safe_load(CURRENT.read_text()))
 
 

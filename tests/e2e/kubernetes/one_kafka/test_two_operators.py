@@ -13,7 +13,7 @@ import pytest
 from kafkafeatures.reconcile.operators import HAND_OVER
 from tests.amounts import SOAK
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import Resources, away
+from tests.e2e.kubernetes.resources import Resources, away, delete_all
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
@@ -31,7 +31,7 @@ def second(operator: Operator, tmp_path: Path) -> Iterator[Operator]:
 @pytest.fixture
 def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
     yield Resources(operator.plane, kafka)
-    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    delete_all(operator.plane)
 
 
 def name_of(operator: Operator) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.amounts import SOAK
+from tests.e2e.kubernetes.resources import delete_all
 from tests.e2e.kubernetes.rolls.rig import kafka_in_racks, operator_beside
 from tests.e2e.kubernetes.rolls.rolling import TOPIC, Rolling
 from tests.e2e.rig.kubernetes.kind import KIND
@@ -46,4 +47,4 @@ def rolling(racks: Racks, observer: Observer, operator: Operator) -> Iterator[Ro
     wait_until("all replicas are in sync", observer.in_sync, step=0.5)
     assert operator.alive
     yield Rolling(racks, observer)
-    racks.plane.kubectl("delete", "kff", "--all", "-n", racks.namespace, "--timeout=30s")
+    delete_all(racks.plane, racks.namespace)

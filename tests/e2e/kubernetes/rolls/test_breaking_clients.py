@@ -24,7 +24,7 @@ from kafkafeatures.prometheus.evidence import read_evidence
 from kafkafeatures.prometheus.http import HttpTransport, parse_url
 from tests.e2e.clients.old_clients import CLIENTS, HOME, SECONDS
 from tests.e2e.clients.prometheus import Labels, backfill, exporter, line, running, scrape
-from tests.e2e.kubernetes.resources import Resources, allow_restarts
+from tests.e2e.kubernetes.resources import Resources, allow_restarts, delete_all
 from tests.e2e.kubernetes.rolls.rolling import NAME, STATEFUL_SETS, TOPIC
 from tests.e2e.rig.kubernetes.images import kafka_image, kafka_name
 from tests.e2e.rig.kubernetes.operator import USER, Operator
@@ -166,7 +166,7 @@ def gated(kafka: Racks, operator: Operator, tmp_path: Path) -> Iterator[GatedRol
     configs = [{"targets": [f"{host}:{PORT}"], "labels": labels} for host, labels in targets.items()]
     with running(tmp_path / "data", [{"job_name": JOB, "static_configs": configs}]) as url:
         yield GatedRoll(kafka, url)
-        kafka.plane.kubectl("delete", "kff", "--all", "-n", NAMESPACE, "--timeout=30s")
+        delete_all(kafka.plane, NAMESPACE)
 
 
 def process_before(host: str, labels: Labels) -> Iterator[str]:

@@ -22,8 +22,8 @@ from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Json
-from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop
-from kafkafeatures.cli.cluster.document_settings import document_errors
+from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop, tell_connection
+from kafkafeatures.cli.cluster.document_settings import document_errors, shown_file
 from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
@@ -122,6 +122,9 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             if driver.asks_people and arguments.timeout <= stable_for:
                 tell(_NEVER_STABLE.format(document, format_span(timedelta(seconds=stable_for))))
             store = stack.enter_context(document.store(arguments, reads_again=True))
+        if not document.command:  # of a command, the connection was shown before the document was made
+            sources = (f"spec.cluster of {shown_file(document.file)}", arguments.config, arguments.controller_config)
+            tell_connection(connection.settings, " and ".join(map(str, filter(None, sources))))
         permission, progress = Permission(store, arguments, document), _Progress()
         try:
             settled = partial(

@@ -34,7 +34,8 @@ def finalized(server: str) -> dict[str, int]:
 def test_upgrade_with_yes_raises_every_level_of_the_release_and_prints_the_status(server: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes -o json")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[1] == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
+    assert done.stderr.splitlines()[0] == f"cluster at {server}"
+    assert done.stderr.splitlines()[2] == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
     assert "UpdateFeatures metadata.version 25 -> 29: Applied" in done.stderr
     assert json.loads(done.stdout)["status"]["metadataVersion"] == "4.2-IV1"
     assert finalized(server).items() >= REACHED.items()
@@ -80,18 +81,28 @@ def test_upgrade_keeps_a_level_that_is_higher_than_that_of_the_release(server: s
     done = shell(f"{PROGRAM} upgrade --release 3.9 --bootstrap-server {server} --yes")
     assert done.returncode == 0, done.stderr
     first = "metadata.version is at 25 (4.0-IV3), above 21 (3.9-IV0) of Kafka 3.9: upgrade never downgrades"
-    assert done.stderr.splitlines()[0] == first
+    assert done.stderr.splitlines()[1] == first
     assert finalized(server)["metadata.version"] == 25
 
 
-def test_upgrade_without_a_terminal_needs_yes_except_for_a_dry_run(server: str) -> None:
+def test_upgrade_without_a_terminal_shows_the_plan_and_needs_a_confirmation(server: str, tmp_path: Path) -> None:
     words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server}"
-    done = shell(words)
-    assert (done.returncode, "not a terminal; use --yes to skip confirmation" in done.stderr) == (64, True)
+    done = shell(f"{words} --save levels.yaml", tmp_path)
+    _, plan, step, *_, refusal = done.stderr.splitlines()
+    assert step == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
+    approve = f"--approve {plan.split()[1]}"
+    assert refusal == (
+        f"kafkafeatures: not a terminal; use --yes to skip confirmation, {approve} for this plan alone, or --dry-run "
+        "to only see it; nothing was changed"
+    )
+    assert (done.returncode, list(tmp_path.iterdir()), finalized(server)["metadata.version"]) == (3, [], 25)
     dry = shell(f"{words} --dry-run")
     assert dry.returncode == 0
     assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in dry.stdout
     assert finalized(server)["metadata.version"] == 25
+    approved = shell(f"{words} {approve}")
+    assert (approved.returncode, finalized(server)["metadata.version"]) == (0, 29)
+    assert shell(words).returncode == 0  # nothing is left to confirm
 
 
 @pytest.mark.parametrize(("answer", "code", "level"), [("y\n", 0, 29), ("n\n", 4, 25)])
@@ -219,7 +230,7 @@ def test_a_blocked_upgrade_saves_no_document(older: str, tmp_path: Path) -> None
 
 def test_a_yes_from_a_pipe_does_not_approve_an_irreversible_step(older: str) -> None:
     done = shell(f"yes | {PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}")
-    assert (done.returncode, "not a terminal; use --yes" in done.stderr) == (64, True)
+    assert (done.returncode, "a plan is waiting for approval; to approve: " in done.stderr) == (3, True)
     assert finalized(older)["metadata.version"] == 21
 
 

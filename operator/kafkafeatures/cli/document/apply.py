@@ -145,8 +145,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
         progress.tell_blockers(last.decision.blockers)
     _last_words(last, code, to_approve, skips_confirmation=arguments.yes)
     is_refused = code in (Exit.APPROVAL, Exit.BLOCKED)
-    blockers = last.decision.blockers if code is Exit.BLOCKED and not isinstance(last.decision, Failure) else ()
-    ending = f"{document}: {blocked_by(blockers) if blockers else last.status.reason(Condition.READY)}"
+    ending = f"{document}: {_ending(last, code)}"
     if is_refused and not progress.has_sent:
         ending += "; nothing was changed"
     if page := runbook_of(last.status.reason(Condition.READY) or ""):
@@ -371,6 +370,18 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
     stderr = console(errors=True, width=None if is_terminal else NEVER_WRAPPED)
     stderr.print("Blockers", style="bold")
     draw_blockers(stderr, records, most=BLOCKS_SHOWN if is_terminal else len(records))
+
+
+def _ending(last: Reconciliation, code: Exit) -> str:
+    """How the command ended, for its last line. Of nodes that stayed too old it names the ways out: the
+    halt is in the state file, so the next `apply` ends at once.
+    """
+    decision = last.decision
+    blockers = decision.blockers if code is Exit.BLOCKED and not isinstance(decision, Failure) else ()
+    if not blockers:
+        return last.status.reason(Condition.READY) or ""
+    is_late = isinstance(decision, Stalled) and decision.reason is Reason.NODES_BEHIND
+    return f"{blocked_by(blockers)}; {decision.remedy}" if is_late else blocked_by(blockers)
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str, *, skips_confirmation: bool) -> None:

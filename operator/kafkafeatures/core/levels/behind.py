@@ -48,7 +48,7 @@ def halted_by(
         return wait
     groups = grouped(tuple(blocker for blocker in blockers if _is_of_old_node(blocker)))
     first = groups[0]
-    remedy = f"{first.remedy}, or raise spec.rollout.nodeTimeout to wait longer"
+    remedy = f"{first.remedy}, or raise spec.rollout.nodeTimeout ({format_span(timeout)}) to wait longer"
     text = (
         f"{first_of(first, groups)}; unchanged for more than {format_span(timeout)}, since {previous.since}; {remedy}"
     )

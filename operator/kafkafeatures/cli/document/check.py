@@ -81,7 +81,7 @@ def _draw(check: Check, observation: Observation, release: str | None) -> None:
     from rich.text import Text
 
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
-    from kafkafeatures.cli.shell.indented import item
+    from kafkafeatures.cli.shell.indented import item, remedy
     from kafkafeatures.core.report.blockers import blocker_status
 
     nodes = counted(sum(bool(node.roles) for node in observation.nodes), "node")
@@ -90,7 +90,7 @@ def _draw(check: Check, observation: Observation, release: str | None) -> None:
     draw_blockers(console(), map(blocker_status, check.blockers))
     for gap in check.unread:
         if not any(str(replace(gap, remedy="")) in blocker.message for blocker in check.blockers):
-            print(f"  not read: {gap}")
+            remedy(console(), f"not read: {gap}", indent=4, first=Text("  "))
     for warning in check.warnings:
         item(console(), Text(warning))
 

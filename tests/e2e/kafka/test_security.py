@@ -262,6 +262,12 @@ def test_check_names_a_missing_right_once(guarded: Cluster) -> None:
     assert (done.returncode, " ".join(done.stdout.split()).count("DescribeQuorum needs DESCRIBE")) == (5, 1)
 
 
+def test_without_rights_a_broker_that_is_not_listed_may_be_registered_all_the_same(guarded: Cluster) -> None:
+    done = run("unregister", "--broker", "9", "--yes", "--bootstrap-server", guarded.bootstrap_servers, *flags(guarded))
+    assert done.returncode == 5
+    assert "whether broker 9 is registered is unknown: " in done.stderr
+
+
 def test_describe_shows_stopped_nodes_where_the_log_may_not_be_read(
     guarded: Cluster, rights: Callable[..., None]
 ) -> None:

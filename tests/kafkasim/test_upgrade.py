@@ -105,6 +105,14 @@ def test_upgrade_without_a_terminal_shows_the_plan_and_needs_a_confirmation(serv
     assert shell(words).returncode == 0  # nothing is left to confirm
 
 
+def test_upgrade_without_a_confirmation_does_not_wait_for_an_old_node() -> None:
+    with simulator("--release", RELEASE, "--metadata-version", "25", "--old-broker", "2=4.0") as process:
+        server = heard(process)["bootstrapServers"]
+        done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --timeout 1h")
+    assert done.returncode == 4
+    assert done.stderr.splitlines()[-1].endswith(": blocked by 1 outdated node; nothing was changed")
+
+
 @pytest.mark.parametrize(("answer", "code", "level"), [("y\n", 0, 29), ("n\n", 4, 25)])
 def test_upgrade_in_a_terminal_shows_the_plan_and_asks(server: str, answer: str, code: int, level: int) -> None:
     words = (*IN_TERMINAL, "upgrade", "--release", RELEASE, "--bootstrap-server", server)

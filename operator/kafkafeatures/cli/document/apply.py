@@ -230,6 +230,7 @@ async def _until_settled(
             if code is None and not progress.has_begun and isinstance(last.decision, Wait) and last.decision.blockers:
                 permission.show(last.status)  # the wait may be long
                 progress.tell_blockers(last.decision.blockers)
+                code = Exit.BLOCKED if permission.cannot_be_given else None
             progress.tell(last, code)
             if code is not None:
                 return last, code

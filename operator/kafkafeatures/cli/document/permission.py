@@ -67,12 +67,18 @@ class Permission:
         self.show(evaluation.status)
         if doubts:
             raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
-        if self._document.command and not (self._skips_confirmation or self._has_approved_hash):
+        if self.cannot_be_given:
             approve = f"--approve {evaluation.proposal.plan.hash[:HASH_SHOWN]}"
             text = (
                 f"not a terminal; use --yes to skip confirmation, {approve} for this plan alone, or --dry-run to only"
             )
             raise CommandFailed(f"{text} see it; {SENT_STEPS}", Exit.APPROVAL)
+
+    @property
+    def cannot_be_given(self) -> bool:
+        """True for a document that a command made, without a terminal, `--yes` and `--approve`."""
+        is_confirmed = self._skips_confirmation or self._has_approved_hash
+        return bool(self._document.command) and not is_confirmed and not at_terminal()
 
     def check_approval(self, status: Status) -> None:
         """Raise ConfirmationRequired if the plan requires an approval that the person at the terminal may give."""

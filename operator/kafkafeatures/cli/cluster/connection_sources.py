@@ -85,7 +85,7 @@ def fill_in(arguments: argparse.Namespace) -> None:
 
 def is_of_profile(arguments: argparse.Namespace) -> bool:
     """Tell whether the connection that `fill_in` set is that of a profile."""
-    return arguments.connection_source.startswith("profile ")
+    return str(arguments.connection_source).startswith("profile ")
 
 
 def check_login_is_for(addresses: Sequence[Address], own: Sequence[Address], config: Path | None) -> None:

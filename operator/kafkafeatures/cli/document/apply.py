@@ -374,15 +374,16 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
 
 
 def _ending(last: Reconciliation, code: Exit) -> str:
-    """How the command ended, for its last line. Of nodes that stayed too old it names the ways out: the
-    halt is in the state file, so the next `apply` ends at once.
+    """End of the last line: the blockers in short, or the reason of Ready. Of nodes that stayed too old it names ways
+    out: the halt is in the state file, so the next `apply` ends at once.
     """
     decision = last.decision
     blockers = decision.blockers if code is Exit.BLOCKED and not isinstance(decision, Failure) else ()
     if not blockers:
         return last.status.reason(Condition.READY) or ""
-    is_late = isinstance(decision, Stalled) and decision.reason is Reason.NODES_BEHIND
-    return f"{blocked_by(blockers)}; {decision.remedy}" if is_late else blocked_by(blockers)
+    if isinstance(decision, Stalled) and decision.reason is Reason.NODES_BEHIND:
+        return f"{blocked_by(blockers)}; {decision.remedy}"
+    return blocked_by(blockers)
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str, *, skips_confirmation: bool) -> None:

@@ -12,8 +12,8 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
-_COMMAND = re.compile(r"((?:kafkafeatures [a-z]+|kafka-[a-z-]+\.sh) -[^;]*)")
-"""A command of ours or of Kafka's. It has a flag; other mentions of a command stay in the text."""
+_COMMAND = re.compile(r"((?:kafkafeatures [a-z]+ -|kafka-[a-z-]+\.sh --(?:add|bootstrap))[^;]*)")
+"""A command of ours with a flag, or a whole one of Kafka's; other mentions of a command stay in the text."""
 COMMAND_STYLE = "bold cyan"
 """Style of a command to type: it stands out, and texts about it are plain."""
 _WORD = re.compile(r"\S+")

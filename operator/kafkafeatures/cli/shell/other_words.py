@@ -30,8 +30,7 @@ _PROFILE = (
     "profiles are tables [profiles.NAME] in ~/.config/kafkafeatures/config.toml, and --profile NAME uses one; see "
     "docs/how-to/connect.md"
 )
-_CHECK = "kafkafeatures check shows what is not healthy, or blocks a release; with --rights, which rights are missing"
-_CHECK = f"{_CHECK}; {_REFERENCE}"
+_CHECK = f"kafkafeatures check shows what is not healthy, and with --rights which rights are missing; {_REFERENCE}"
 _DESCRIBE = f"kafkafeatures describe shows levels, nodes, quorum and ghost registrations of a cluster; {_REFERENCE}"
 _UNREGISTER = (
     "kafkafeatures unregister removes the registration of a broker or a controller that no longer exists; "

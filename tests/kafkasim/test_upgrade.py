@@ -69,6 +69,12 @@ def test_upgrade_refuses_a_feature_that_it_cannot_raise(server: str, feature: st
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
+@pytest.mark.parametrize("flag", ["-y", "--auto-approve", "-auto-approve"])
+def test_a_flag_of_other_tools_that_skips_confirmation_is_answered(flag: str) -> None:
+    done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server 127.0.0.1:1 {flag}")
+    assert (done.returncode, f"unknown flag {flag}: use --yes to skip confirmation" in done.stderr) == (64, True)
+
+
 def test_a_dynamic_quorum_needs_its_consent_typed_in_a_terminal(server: str) -> None:
     words = (*IN_TERMINAL, "upgrade", "--feature", "kraft.version=1", "--bootstrap-server", server)
     done = in_terminal(words, answers=[("Type dynamic-quorum to consent: ", "yes\n")])

@@ -88,8 +88,6 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         ),
         (("downgrade", "--release", "4.1"), 64, "name each feature, such as --feature metadata.version=4.1-IV1; see"),
         (("describe", "-b", "a:1"), 64, "unknown flag -b: use --bootstrap-server HOST:PORT; see"),
-        (("apply", "-f", "a.yaml", "--auto-approve"), 64, "flag --auto-approve: use --yes to skip confirmation; see"),
-        (("status", "orders", "-y"), 64, "unknown flag -y; see kafkafeatures status --help"),
         (("apply", "-f", "a.yaml", "--dry-run=client"), 64, "apply: --dry-run takes no value; see"),
         (("upgrade", "4.2"), 64, "kafkafeatures upgrade: invalid argument '4.2': use --release 4.2; see"),
         (("upgrade", "group.version=1"), 64, "use --feature group.version=1; see"),

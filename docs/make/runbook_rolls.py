@@ -67,7 +67,9 @@ OF_ROLLS: Mapping[Reason, Page] = {
           names. The operator downgrades the level, then restarts the nodes. It restarts a controller only once that
           controller has a newer snapshot.
         - Use an image that supports the level.
-        - Upgrade Kafka on the nodes that the message names; the operator continues by itself.
+        - Upgrade Kafka on the nodes that the message names; the operator continues by itself. Without it,
+          run `kafkafeatures apply` again.
+        - If these nodes need more time, raise `rollout.nodeTimeout`; the time counts from the same moment.
         """
     ),
     Reason.UPDATE_STRATEGY_UNSAFE: page(

@@ -62,6 +62,12 @@ def test_check_without_a_release_reports_only_blockers_of_health(mixed: str) -> 
     ]
 
 
+def test_a_ghost_that_is_only_down_is_to_be_started_on_the_new_kafka_only_if_there_is_one(mixed: str) -> None:
+    words = f"{PROGRAM} check --bootstrap-server {mixed}"
+    assert shell(words).stdout.endswith("\n    otherwise start it\n")
+    assert "\n    otherwise start it on the new Kafka\n" in shell(f"{words} --release 4.2").stdout
+
+
 def test_check_writes_one_junit_case_for_each_node(mixed: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2 -o junit")
     suite = ElementTree.fromstring(done.stdout)

@@ -73,6 +73,25 @@ def test_apply_shows_plan_and_blockers_before_it_waits_and_ends_after_its_timeou
     assert "timed out" in output.splitlines()[-1]
 
 
+def test_apply_after_nodes_were_too_old_for_too_long_says_how_to_wait_longer(tmp_path: Path) -> None:
+    words = f"{PROGRAM} apply -f levels.yaml --timeout 3s"
+    with simulator("--old-broker", "2=4.0") as process:
+        path = document(tmp_path, heard(process), {"metadata.version": 29})
+        body = json.loads(path.read_text())
+        body["spec"]["rollout"] = {"nodeTimeout": "1s"}
+        path.write_text(json.dumps(body))
+        assert shell(words, tmp_path).returncode in (4, 5)
+        late = shell(words, tmp_path)
+        assert (late.returncode, late.stderr.splitlines()[-1]) == (
+            4,
+            "default/x: blocked by 1 outdated node; upgrade Kafka on broker 2, or raise spec.rollout.nodeTimeout (1 s) "
+            "to wait longer; nothing was changed; see docs/runbooks/NodesBehind.md",
+        )
+        body["spec"]["rollout"] = {"nodeTimeout": "1h"}
+        path.write_text(json.dumps(body))
+        assert shell(words, tmp_path).returncode == 5
+
+
 def test_apply_does_not_wait_where_an_action_is_required(tmp_path: Path) -> None:
     with simulator("--ghost-broker", "4=4.0", "--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
@@ -167,11 +186,12 @@ def test_apply_with_driver_manual_asks_for_the_restart_of_one_node_and_waits_for
         path.write_text(json.dumps(body))
         applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s -o yaml", tmp_path)
         assert applied.returncode == 5
-        warning, plan, first, *lines = applied.stderr.splitlines()
+        warning, connection, plan, first, *lines = applied.stderr.splitlines()
         assert warning == (
             "warning: default/x: --timeout is not longer than spec.rollout.stableFor (30 s): a node that is restarted "
             "does not count as back in this run"
         )
+        assert connection.endswith("; the connection is that of spec.cluster of levels.yaml")
         assert plan.startswith("Plan sha256:")
         assert first.startswith("  1. share.version 0 -> 1")
         assert [line for line in lines if not line.startswith("  ")] == [

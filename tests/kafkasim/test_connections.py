@@ -31,6 +31,7 @@ def test_the_cluster_is_named_in_each_way_and_the_remedy_reaches_it(servers: str
     remedy = next(line.strip() for line in described.stdout.splitlines() if "kafkafeatures unregister" in line)
     assert shell(f"{variables} kafkafeatures check {way} | cat", tmp_path).stdout.startswith("Blocked\n")
     asks = shell(f"{remedy} < /dev/null", tmp_path)
-    named = f"cluster at {servers}; the connection is that of spec.cluster of levels.yaml\n" if "-f" in way else ""
+    source = "; the connection is that of spec.cluster of levels.yaml" if "-f" in way else ""
+    named = f"cluster at {servers}{source}\n"
     refused = "kafkafeatures: not a terminal; use --yes to skip confirmation; nothing was changed\n"
     assert (asks.returncode, asks.stderr) == (64, named + refused)

@@ -46,7 +46,8 @@ def finalized(server: str) -> dict[str, int]:
 def test_upgrade_with_yes_raises_every_level_of_the_release_and_prints_the_status(server: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes -o json")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[1] == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
+    assert done.stderr.splitlines()[0] == f"cluster at {server}"
+    assert done.stderr.splitlines()[2] == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
     assert "UpdateFeatures metadata.version 25 -> 29: Applied" in done.stderr
     assert json.loads(done.stdout)["status"]["metadataVersion"] == "4.2-IV1"
     assert finalized(server).items() >= REACHED.items()
@@ -80,6 +81,12 @@ def test_upgrade_refuses_a_feature_that_it_cannot_raise(unchanged: str, feature:
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
+@pytest.mark.parametrize("flag", ["-y", "--auto-approve", "-auto-approve"])
+def test_a_flag_of_other_tools_that_skips_confirmation_is_answered(flag: str) -> None:
+    done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server 127.0.0.1:1 {flag}")
+    assert (done.returncode, f"unknown flag {flag}: use --yes to skip confirmation" in done.stderr) == (64, True)
+
+
 def test_a_dynamic_quorum_needs_its_consent_typed_in_a_terminal(server: str) -> None:
     words = (*IN_TERMINAL, "upgrade", "--feature", "kraft.version=1", "--bootstrap-server", server)
     done = in_terminal(words, answers=[("Type dynamic-quorum to consent: ", "yes\n")])
@@ -92,18 +99,36 @@ def test_upgrade_keeps_a_level_that_is_higher_than_that_of_the_release(unchanged
     done = shell(f"{PROGRAM} upgrade --release 3.9 --bootstrap-server {unchanged} --yes")
     assert done.returncode == 0, done.stderr
     first = "metadata.version is at 25 (4.0-IV3), above 21 (3.9-IV0) of Kafka 3.9: upgrade never downgrades"
-    assert done.stderr.splitlines()[0] == first
+    assert done.stderr.splitlines()[1] == first
     assert finalized(unchanged)["metadata.version"] == 25
 
 
-def test_upgrade_without_a_terminal_needs_yes_except_for_a_dry_run(unchanged: str) -> None:
-    words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {unchanged}"
-    done = shell(words)
-    assert (done.returncode, "not a terminal; use --yes to skip confirmation" in done.stderr) == (64, True)
+def test_upgrade_without_a_terminal_shows_the_plan_and_needs_a_confirmation(server: str, tmp_path: Path) -> None:
+    words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server}"
+    done = shell(f"{words} --save levels.yaml", tmp_path)
+    _, plan, step, *_, refusal = done.stderr.splitlines()
+    assert step == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
+    approve = f"--approve {plan.split()[1]}"
+    assert refusal == (
+        f"kafkafeatures: not a terminal; use --yes to skip confirmation, {approve} for this plan alone, or --dry-run "
+        "to only see it; nothing was changed"
+    )
+    assert (done.returncode, list(tmp_path.iterdir()), finalized(server)["metadata.version"]) == (3, [], 25)
     dry = shell(f"{words} --dry-run")
     assert dry.returncode == 0
     assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in dry.stdout
-    assert finalized(unchanged)["metadata.version"] == 25
+    assert finalized(server)["metadata.version"] == 25
+    approved = shell(f"{words} {approve}")
+    assert (approved.returncode, finalized(server)["metadata.version"]) == (0, 29)
+    assert shell(words).returncode == 0  # nothing is left to confirm
+
+
+def test_upgrade_without_a_confirmation_does_not_wait_for_an_old_node() -> None:
+    with simulator("--release", RELEASE, "--metadata-version", "25", "--old-broker", "2=4.0") as process:
+        server = heard(process)["bootstrapServers"]
+        done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --timeout 1h")
+    assert done.returncode == 4
+    assert done.stderr.splitlines()[-1].endswith(": blocked by 1 outdated node; nothing was changed")
 
 
 @pytest.mark.parametrize(("answer", "code", "level"), [("y\n", 0, 29), ("n\n", 4, 25)])
@@ -231,7 +256,7 @@ def test_a_blocked_upgrade_saves_no_document(older: str, tmp_path: Path) -> None
 
 def test_a_yes_from_a_pipe_does_not_approve_an_irreversible_step(older: str) -> None:
     done = shell(f"yes | {PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}")
-    assert (done.returncode, "not a terminal; use --yes" in done.stderr) == (64, True)
+    assert (done.returncode, "a plan is waiting for approval; to approve: " in done.stderr) == (3, True)
     assert finalized(older)["metadata.version"] == 21
 
 

@@ -255,6 +255,10 @@ def test_describe_shows_live_nodes_and_names_the_missing_rights_of_a_user_withou
         assert reason == "a controller that supports metadata.version 7-33, but its node id is not known"
     assert not_read(document)["metadata log"].endswith(LINE.format("ClusterAction"))
     assert any(remedy.endswith(LINE.format("Alter")) for remedy in not_read(document).values())
+    words = "--bootstrap-server", guarded.bootstrap_servers, *flags(guarded)
+    checked, unknown = run("check", *words), run("unregister", "--broker", "9", "--yes", *words)
+    assert " ".join(checked.stdout.split()).count("DescribeQuorum needs DESCRIBE") == 1
+    assert (checked.returncode, unknown.returncode, "9 is registered is unknown" in unknown.stderr) == (5, 5, True)
 
 
 def test_describe_shows_stopped_nodes_where_the_log_may_not_be_read(

@@ -175,14 +175,55 @@ def test_an_error_of_the_connection_names_its_source(
 @pytest.mark.parametrize(
     "words", ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4"]
 )
-def test_a_command_that_changes_the_cluster_says_which_one_unless_its_address_was_typed(
+def test_a_command_that_changes_the_cluster_says_first_which_one(
     words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words.split(), "--bootstrap-server", "127.0.0.1:1"]) == Exit.UNREACHABLE
-    assert "cluster at" not in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("cluster at 127.0.0.1:1\n")
     monkeypatch.setenv(SERVER, "127.0.0.1:1")
     assert main(words.split()) == Exit.UNREACHABLE
     assert capsys.readouterr().err.startswith(f"cluster at 127.0.0.1:1; the connection is that of {SERVER}\n")
+
+
+LOGIN = (
+    "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
+    'org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="of-ann";\n'
+)
+
+
+def test_apply_says_first_which_cluster_it_changes_and_as_which_user(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "levels.yaml").write_text(DOCUMENT.replace("of-document:1", "127.0.0.1:1"))
+    (folder / "login.properties").write_text(LOGIN)
+    assert main(["apply", "-f", "levels.yaml"]) == Exit.UNREACHABLE
+    first = "cluster at 127.0.0.1:1; the connection is that of spec.cluster of levels.yaml\n"
+    assert capsys.readouterr().err.startswith(first)
+    assert main(["apply", "-f", "levels.yaml", "--config", "login.properties"]) == Exit.UNREACHABLE
+    first = (
+        "cluster at 127.0.0.1:1, as user ann; the connection is that of spec.cluster of levels.yaml and login.proper"
+    )
+    assert capsys.readouterr().err.startswith(first)
+
+
+@pytest.mark.parametrize("flag", ["--bootstrap-server", "--bootstrap-controller"])
+def test_a_login_of_the_environment_is_not_sent_to_an_address_that_its_file_does_not_name(
+    flag: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv(CONFIG, "login.properties")
+    (folder / "login.properties").write_text(f"bootstrap.servers=own:1, own:2\nbootstrap.controllers=own:3\n{LOGIN}")
+    with pytest.raises(CommandFailed) as refused:
+        connection(flag, "own:1,other:1")
+    assert str(refused.value) == (
+        f"other:1 is not in bootstrap.servers of login.properties ({CONFIG}), so its login is not sent there; add "
+        "--config login.properties to send it, or the --config of that cluster"
+    )
+    assert refused.value.code == Exit.USAGE
+    assert connection(flag, "other:1", "--config", "login.properties")[0] == "other:1"
+    assert connection(flag, "own:2")[0] == "own:2"
+    assert connection(flag, "own:3")[0] == "own:3"
+    (folder / "login.properties").write_text(LOGIN)
+    assert connection(flag, "other:1")[0] == "other:1"
 
 
 @pytest.mark.parametrize("command", ["describe", "init"])

@@ -88,6 +88,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         ),
         (("downgrade", "--release", "4.1"), 64, "name each feature, such as --feature metadata.version=4.1-IV1; see"),
         (("describe", "-b", "a:1"), 64, "unknown flag -b: use --bootstrap-server HOST:PORT; see"),
+        (("apply", "-f", "a.yaml", "--dry-run=client"), 64, "apply: --dry-run takes no value; see"),
         (("upgrade", "4.2"), 64, "kafkafeatures upgrade: invalid argument '4.2': use --release 4.2; see"),
         (("upgrade", "group.version=1"), 64, "use --feature group.version=1; see"),
         (("completion",), 64, "required: shell (bash, zsh, fish); see kafkafeatures completion --help"),

@@ -194,3 +194,4 @@ def test_nodes_that_block_a_change_are_counted_by_their_kind() -> None:
     gone = blocked(BlockerKind.GHOST_REGISTRATION, ghost)
     assert blocked_by([outdated, gone]) == "blocked by 2 nodes (1 outdated, 1 ghost)"
     assert blocked_by([blocked(BlockerKind.QUORUM)]) == "blocked by WaitingForQuorum"
+    assert blocked_by([outdated, blocked(BlockerKind.SETTING, older)]) == "blocked by 1 outdated node, Setting"

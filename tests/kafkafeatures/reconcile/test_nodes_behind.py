@@ -59,7 +59,9 @@ def test_a_wait_for_old_nodes_stalls_with_its_start_after_the_timeout_of_the_doc
         assert stalled.reason is Reason.NODES_BEHIND
         assert f"unchanged for more than 20 min, since {since}; upgrade Kafka on" in stalled.message
         assert stalled.subject == "2 brokers (2, 3)"
-        assert stalled.remedy == "upgrade Kafka on these brokers"
+        assert stalled.remedy == (
+            "upgrade Kafka on these brokers, or raise spec.rollout.nodeTimeout (20 min) to wait longer"
+        )
 
 
 def test_the_upgrade_of_one_node_restarts_the_timeout_for_the_others() -> None:

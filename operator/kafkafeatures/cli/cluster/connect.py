@@ -16,7 +16,9 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connection_sources import (
     NO_CLUSTER,
     check_connection_flags,
+    check_login_is_for,
     fill_in,
+    is_of_profile,
     names_address,
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -108,10 +110,12 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         arguments.connection_source = f"spec.cluster of {arguments.file[0]}"
         is_default = arguments.request_timeout == DEFAULT_TIMEOUT
         return settings if is_default else replace(settings, request_timeout=arguments.request_timeout)
-    typed_config, broker_security = arguments.config, _broker_security(arguments)
+    typed_config, (broker_security, own_addresses) = arguments.config, _broker_security(arguments)
     fill_in(arguments)
+    is_lent = False
     if arguments.config != typed_config:  # no file is read twice, since it may be stdin
-        broker_security = _broker_security(arguments)
+        is_lent = names_address(arguments) and not is_of_profile(arguments)
+        broker_security, own_addresses = _broker_security(arguments)
     controller_security = _controller_security(arguments, broker_security)
     if not names_address(arguments):
         source = f"; {arguments.connection_source} names none" if arguments.connection_source else ""
@@ -119,11 +123,13 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
+        own = parse_addresses(own_addresses, str(arguments.config)) if is_lent and broker_security.sasl else ()
     except ValueError as error:
         source = f" ({arguments.connection_source})" if arguments.connection_source else ""
         raise CommandFailed(f"{error}{source}", Exit.USAGE) from None
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
+    check_login_is_for((*servers, *controllers), own, arguments.config)
     return ClusterSettings(
         bootstrap_servers=servers,
         bootstrap_controllers=controllers,
@@ -134,14 +140,20 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 
 
 def settings_to_change(arguments: argparse.Namespace) -> ClusterSettings:
-    """`settings_from_flags`, for a command that changes the cluster: unless its addresses were typed, a line on stderr
-    has them and their source, before any question.
-    """
+    """`settings_from_flags`, for a command that changes the cluster: `tell_connection` shows them."""
     settings = settings_from_flags(arguments)
-    if arguments.connection_source:
-        addresses = ",".join(map(str, (*settings.bootstrap_servers, *settings.bootstrap_controllers)))
-        tell(f"cluster at {addresses}; the connection is that of {arguments.connection_source}")
+    tell_connection(settings, arguments.connection_source)
     return settings
+
+
+def tell_connection(settings: ClusterSettings, source: str) -> None:
+    """Print on stderr which cluster is about to be changed, before any question: its addresses, the user, and the
+    source of the connection, which is empty if all of it was typed.
+    """
+    addresses = ",".join(map(str, (*settings.bootstrap_servers, *settings.bootstrap_controllers)))
+    security = settings.brokers if settings.bootstrap_servers else settings.controllers
+    user = f", as user {security.sasl.username}" if security.sasl and security.sasl.username else ""
+    tell(printable(f"cluster at {addresses}{user}" + (f"; the connection is that of {source}" if source else "")))
 
 
 def security_of_flags(arguments: argparse.Namespace) -> tuple[Security, Security] | None:
@@ -156,13 +168,13 @@ def security_of_flags(arguments: argparse.Namespace) -> tuple[Security, Security
     return brokers, _controller_security(arguments, brokers)
 
 
-def _broker_security(arguments: argparse.Namespace) -> Security:
-    """The security in the file of `--config`, whose addresses are used if no other is named."""
+def _broker_security(arguments: argparse.Namespace) -> tuple[Security, str]:
+    """The security and the addresses in the file of `--config`; these are used if no other is named."""
     security, properties = _security(arguments.config)
+    servers, controllers = properties.get("bootstrap.servers"), properties.get("bootstrap.controllers")
     if not names_address(arguments):
-        arguments.bootstrap_server = properties.get("bootstrap.servers")
-        arguments.bootstrap_controller = properties.get("bootstrap.controllers")
-    return security
+        arguments.bootstrap_server, arguments.bootstrap_controller = servers, controllers
+    return security, ",".join(filter(None, (servers, controllers)))
 
 
 def _controller_security(arguments: argparse.Namespace, brokers: Security) -> Security:

@@ -5,6 +5,7 @@
    `bootstrap.servers` and `bootstrap.controllers` in a typed `--config` count as flags: its credentials are for them.
 2. The environment: KAFKAFEATURES_BOOTSTRAP_SERVER without an address of a flag, KAFKAFEATURES_CONFIG without
    `--config`.
+   A login of KAFKAFEATURES_CONFIG is only sent to the addresses in that file, if it has any.
 3. The default profile, only if flags and environment name neither an address nor a file of client properties: so the
    credentials of a profile are never sent to an address that is from elsewhere.
 4. The addresses in the client properties of KAFKAFEATURES_CONFIG or of a profile, if no address is named.
@@ -22,7 +23,10 @@ from typing import TYPE_CHECKING
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkafeatures.cli.cluster.profiles import Profile
+    from kafkafeatures.kafka.base.settings import Address
 
 SERVER_VARIABLE, CONFIG_VARIABLE = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG"
 _ADDRESSES, _CONFIGS = ("bootstrap_server", "bootstrap_controller"), ("config", "controller_config")
@@ -77,6 +81,23 @@ def fill_in(arguments: argparse.Namespace) -> None:
 
             if (profile := default_profile()) is not None:
                 _use_profile(arguments, profile)
+
+
+def is_of_profile(arguments: argparse.Namespace) -> bool:
+    """Tell whether the connection that `fill_in` set is that of a profile."""
+    return str(arguments.connection_source).startswith("profile ")
+
+
+def check_login_is_for(addresses: Sequence[Address], own: Sequence[Address], config: Path | None) -> None:
+    """Raise CommandFailed if the login of KAFKAFEATURES_CONFIG would be sent to an address that is not in its file: it
+    may be that of another cluster. `own`: the addresses in the file; empty if it names none, or nothing was lent.
+    """
+    other = next((address for address in addresses if own and address not in own), None)
+    if other is not None:
+        text = (
+            f"{other} is not in bootstrap.servers of {config} ({CONFIG_VARIABLE}), so its login is not sent there; add"
+        )
+        raise CommandFailed(f"{text} --config {config} to send it, or the --config of that cluster", Exit.USAGE)
 
 
 def _use_environment(arguments: argparse.Namespace) -> None:

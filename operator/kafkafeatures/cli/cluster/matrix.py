@@ -103,7 +103,7 @@ def draw_apis(console: Console, observation: Observation, api_names: dict[int, s
 
 def _quorum_lost(console: Console, observation: Observation) -> None:
     if text := quorum_lost(observation):
-        line(console, text)
+        remedy(console, text.plain, indent=2, style=str(text.style), first=Text())
 
 
 def quorum_lost(observation: Observation) -> Text | None:
@@ -293,7 +293,7 @@ def _not_read(console: Console, observation: Observation) -> None:
     if unread := unread_of(observation):
         _title(console, "Not read")
         for gap in unread:
-            hanging(console, Text(gap, "yellow"), indent=2)
+            remedy(console, gap, indent=2, style="yellow")
 
 
 def unread_of(observation: Observation) -> list[str]:

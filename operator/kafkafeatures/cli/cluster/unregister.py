@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_to_change
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
-from kafkafeatures.core.facts.observation import Node
+from kafkafeatures.core.facts.observation import Node, SourceKind
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.levels.unregistration import broker_objection, controller_objection
@@ -85,6 +85,10 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
     if role is Role.CONTROLLER and (reason := controller_objection(observation, node_id)):
         raise CommandFailed(reason, Exit.BLOCKED)
     node = next((node for node in observation.nodes if node.id == node_id and role in node.roles), None)
+    if node is None and observation.source.kind is not SourceKind.METADATA_LOG and observation.gaps:
+        raise CommandFailed(
+            f"whether broker {node_id} is registered is unknown: {observation.gaps[0]}", Exit.UNREACHABLE
+        )
     if node is None:
         raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.USAGE)
     if role is Role.BROKER:

@@ -22,8 +22,8 @@ from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Json
-from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop
-from kafkafeatures.cli.cluster.document_settings import document_errors
+from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop, tell_connection
+from kafkafeatures.cli.cluster.document_settings import document_errors, shown_file
 from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
@@ -122,6 +122,9 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             if driver.asks_people and arguments.timeout <= stable_for:
                 tell(_NEVER_STABLE.format(document, format_span(timedelta(seconds=stable_for))))
             store = stack.enter_context(document.store(arguments, reads_again=True))
+        if not document.command:  # of a command, the connection was shown before the document was made
+            sources = (f"spec.cluster of {shown_file(document.file)}", arguments.config, arguments.controller_config)
+            tell_connection(connection.settings, " and ".join(map(str, filter(None, sources))))
         permission, progress = Permission(store, arguments, document), _Progress()
         try:
             settled = partial(
@@ -142,8 +145,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
         progress.tell_blockers(last.decision.blockers)
     _last_words(last, code, to_approve, skips_confirmation=arguments.yes)
     is_refused = code in (Exit.APPROVAL, Exit.BLOCKED)
-    blockers = last.decision.blockers if code is Exit.BLOCKED and not isinstance(last.decision, Failure) else ()
-    ending = f"{document}: {blocked_by(blockers) if blockers else last.status.reason(Condition.READY)}"
+    ending = f"{document}: {_ending(last, code)}"
     if is_refused and not progress.has_sent:
         ending += "; nothing was changed"
     if page := runbook_of(last.status.reason(Condition.READY) or ""):
@@ -228,6 +230,7 @@ async def _until_settled(
             if code is None and not progress.has_begun and isinstance(last.decision, Wait) and last.decision.blockers:
                 permission.show(last.status)  # the wait may be long
                 progress.tell_blockers(last.decision.blockers)
+                code = Exit.BLOCKED if permission.cannot_be_given else None
             progress.tell(last, code)
             if code is not None:
                 return last, code
@@ -368,6 +371,19 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
     stderr = console(errors=True, width=None if is_terminal else NEVER_WRAPPED)
     stderr.print("Blockers", style="bold")
     draw_blockers(stderr, records, most=BLOCKS_SHOWN if is_terminal else len(records))
+
+
+def _ending(last: Reconciliation, code: Exit) -> str:
+    """End of the last line: the blockers in short, or the reason of Ready. Of nodes that stayed too old it names ways
+    out: the halt is in the state file, so the next `apply` ends at once.
+    """
+    decision = last.decision
+    blockers = decision.blockers if code is Exit.BLOCKED and not isinstance(decision, Failure) else ()
+    if not blockers:
+        return last.status.reason(Condition.READY) or ""
+    if isinstance(decision, Stalled) and decision.reason is Reason.NODES_BEHIND:
+        return f"{blocked_by(blockers)}; {decision.remedy}"
+    return blocked_by(blockers)
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str, *, skips_confirmation: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from kafkafeatures.api.names import API_VERSION, ELIGIBLE_LEADER_REPLICAS
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.document.rights_flags import add_rights_flags, rights_are_asked
 from kafkafeatures.cli.shell.exit_codes import Exit
@@ -80,7 +81,7 @@ def _draw(check: Check, observation: Observation, release: str | None) -> None:
     from rich.text import Text
 
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
-    from kafkafeatures.cli.shell.indented import item
+    from kafkafeatures.cli.shell.indented import item, remedy
     from kafkafeatures.core.report.blockers import blocker_status
 
     nodes = counted(sum(bool(node.roles) for node in observation.nodes), "node")
@@ -88,7 +89,8 @@ def _draw(check: Check, observation: Observation, release: str | None) -> None:
     print(f"{check.verdict}: {summary}" if check.verdict is CheckVerdict.READY else f"{check.verdict}")
     draw_blockers(console(), map(blocker_status, check.blockers))
     for gap in check.unread:
-        print(f"  not read: {gap}")
+        if not any(str(replace(gap, remedy="")) in blocker.message for blocker in check.blockers):
+            remedy(console(), f"not read: {gap}", indent=4, first=Text("  "))
     for warning in check.warnings:
         item(console(), Text(warning))
 

@@ -39,8 +39,8 @@ class Permission:
     Without a terminal there is no question, so a plan that needs no approval, or has it, is carried out. If it uses a
     consent that may have been used before, only a yes at the terminal or `--yes` suffices.
 
-    A document that a command made has the consents that its plan needs, and no person gave them yet: the person types
-    each instead of a yes.
+    A document that a command made was written by no person. Without a terminal it needs `--yes` or `--approve HASH`. It
+    has the consents that its plan needs, and no person gave them yet: the person types each instead of a yes.
 
     A person's yes also approves a plan that requires approval, unless a plan was approved by its hash (`--approve`, or
     in the document): then no other plan is carried out.
@@ -67,6 +67,18 @@ class Permission:
         self.show(evaluation.status)
         if doubts:
             raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
+        if self.cannot_be_given:
+            approve = f"--approve {evaluation.proposal.plan.hash[:HASH_SHOWN]}"
+            text = (
+                f"not a terminal; use --yes to skip confirmation, {approve} for this plan alone, or --dry-run to only"
+            )
+            raise CommandFailed(f"{text} see it; {SENT_STEPS}", Exit.APPROVAL)
+
+    @property
+    def cannot_be_given(self) -> bool:
+        """True for a document that a command made, without a terminal, `--yes` and `--approve`."""
+        is_confirmed = self._skips_confirmation or self._has_approved_hash
+        return bool(self._document.command) and not is_confirmed and not at_terminal()
 
     def check_approval(self, status: Status) -> None:
         """Raise ConfirmationRequired if the plan requires an approval that the person at the terminal may give."""

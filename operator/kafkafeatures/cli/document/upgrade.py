@@ -9,7 +9,6 @@ import argparse
 from collections.abc import Mapping
 
 from kafkafeatures.cli.document.direct import add_direct_flags, add_feature_flag, carry_out, levels_of
-from kafkafeatures.cli.document.permission import at_terminal
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.cli.shell.values import release
@@ -30,9 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raise the levels, once the plan is confirmed."""
-    if not (arguments.yes or arguments.approve or arguments.dry_run or at_terminal()):
-        text = "not a terminal; use --yes to skip confirmation, or --approve HASH for the plan that --dry-run shows"
-        raise CommandFailed(f"{text}; nothing was changed", Exit.USAGE)
     if arguments.release is not None:
         return carry_out("upgrade", arguments, lambda finalized: _of_release(arguments.release, finalized))
     levels = levels_of(arguments.feature)

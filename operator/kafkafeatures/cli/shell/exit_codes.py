@@ -27,7 +27,7 @@ MEANINGS = {
     Exit.FAILED: "failed: an internal error, an unregistration without effect, a log with damaged or missing files, or "
     "something that is not installed",
     Exit.CHANGES: "there are changes (`plan --detailed-exitcode`)",
-    Exit.APPROVAL: "a plan is waiting for approval",
+    Exit.APPROVAL: "a plan is waiting for approval, or for a confirmation that no terminal can give",
     Exit.BLOCKED: "blocked or refused: by a safety check, by the state of the cluster, or by a person who was asked; "
     "also a valid document that asks for what cannot be",
     Exit.UNREACHABLE: "timed out; the cluster or the API server could not be reached, rejected the login, or is not "

@@ -40,7 +40,7 @@ _CODE_OR_WHOLE = re.compile(
 """Groups: 1, a command in backticks; 2, a time or a level, which must stay on one line."""
 _FORMS = {1: Html("<code>{}</code>"), 2: Html('<span class="whole">{}</span>')}
 """HTML for the matches, by group."""
-_COMMAND = re.compile("`?(kafkafeatures [a-z]+ -[^;`]*)`?")
+_COMMAND = re.compile(r"`?((?:kafkafeatures [a-z]+ -|kafka-[a-z-]+\.sh --(?:add|bootstrap))[^;`]*)`?")
 _POLICY = Html("default-src 'none'; style-src 'unsafe-inline'; img-src data:{}")
 
 STYLE = Html("""

@@ -12,7 +12,8 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
-_COMMAND = re.compile(r"(kafkafeatures [a-z]+ -[^;]*)")  # with a flag: other mentions of a command stay in the text
+_COMMAND = re.compile(r"((?:kafkafeatures [a-z]+ -|kafka-[a-z-]+\.sh --(?:add|bootstrap))[^;]*)")
+"""A command of ours with a flag, or a whole one of Kafka's; other mentions of a command stay in the text."""
 COMMAND_STYLE = "bold cyan"
 """Style of a command to type: it stands out, and texts about it are plain."""
 _WORD = re.compile(r"\S+")
@@ -55,9 +56,9 @@ def item(console: Console, text: Text) -> None:
     hanging(console, text, indent=4, first=Text("  "))
 
 
-def remedy(console: Console, text: str, *, indent: int) -> None:
+def remedy(console: Console, text: str, *, indent: int, style: str = "", first: Text | None = None) -> None:
     """Print a remedy. Each command in it begins on a line of its own, and is continued with a backslash, so that it can
-    be pasted into a shell.
+    be pasted into a shell. `style`: of the text beside commands. `first`: as that of `hanging`.
     """
     for number, part in enumerate(_COMMAND.split(text)):
         words = part.strip("; ")
@@ -66,7 +67,7 @@ def remedy(console: Console, text: str, *, indent: int) -> None:
         if number % 2:  # `split` alternates between other text and the matches of the pattern
             _command(console, words, indent + 2)
         else:
-            hanging(console, Text(words), indent=indent)
+            hanging(console, Text(words, style), indent=indent, first=None if number else first)
 
 
 def _command(console: Console, words: str, indent: int) -> None:

@@ -30,33 +30,29 @@ _PROFILE = (
     "profiles are tables [profiles.NAME] in ~/.config/kafkafeatures/config.toml, and --profile NAME uses one; see "
     "docs/how-to/connect.md"
 )
+_CHECK = f"kafkafeatures check shows what is not healthy, and with --rights which rights are missing; {_REFERENCE}"
+_DESCRIBE = f"kafkafeatures describe shows levels, nodes, quorum and ghost registrations of a cluster; {_REFERENCE}"
 _UNREGISTER = (
     "kafkafeatures unregister removes the registration of a broker or a controller that no longer exists; "
     f"kafkafeatures downgrade --feature NAME=0 turns a feature off; {_REFERENCE}"
 )
 ANSWERS: Mapping[str, str] = {
-    "config": _PROFILE,
-    "delete": _UNREGISTER,
-    "diff": _PLAN,
-    "dashboard": _PAGE,
-    "lower": _DOWNGRADE,
-    "features": _SHOW,
-    "finalize": _RAISE,
-    "get": _SHOW,
-    "preview": _PLAN,
-    "profile": _PROFILE,
-    "profiles": _PROFILE,
-    "raise": _RAISE,
-    "remove": _UNREGISTER,
-    "revert": _BACK,
-    "rollback": _BACK,
-    "rollout": _ROLL,
-    "show": _SHOW,
-    "ui": _PAGE,
-    "undo": _BACK,
-    "update": _RAISE,
-    "validate": _PLAN,
-    "watch": _WATCH,
+    word: answer
+    for words, answer in (
+        ("config context login profile profiles use", _PROFILE),
+        ("delete remove", _UNREGISTER),
+        ("diff lint preview validate", _PLAN),
+        ("dashboard ui", _PAGE),
+        ("disable lower", _DOWNGRADE),
+        ("features get show", _SHOW),
+        ("enable finalize raise update", _RAISE),
+        ("acls doctor health ping rights", _CHECK),
+        ("brokers controllers ghosts nodes quorum", _DESCRIBE),
+        ("revert rollback undo", _BACK),
+        ("rollout", _ROLL),
+        ("watch", _WATCH),
+    )
+    for word in words.split()
 }
 """Remedy by word."""
 _WITHOUT_DOCUMENT = "without a document, use kafkafeatures upgrade --release X, and --dry-run for the plan alone"
@@ -70,8 +66,12 @@ FLAGS: Mapping[str, str] = {
     "log --bootstrap-server": _OF_FILES,
     "log --bootstrap-controller": _OF_FILES,
     "log -f": _OF_FILES,
+    "upgrade --metadata": "use --feature metadata.version=LEVEL, or --release X for all levels of a release",
     "upgrade --to": "use --release X",
     "upgrade --latest": "use --release X; kafkafeatures describe shows the release of each node",
     **dict.fromkeys(("-b", "--broker", "--brokers", "--broker-list"), _SERVER),
+    **{f"{command} {flag}": "use --yes to skip confirmation"
+       for command in ("apply", "approve", "downgrade", "unregister", "upgrade")
+       for flag in ("-y", "--auto-approve", "-auto-approve")},
 }  # fmt: skip
 """Remedy by flag, or by command and flag."""

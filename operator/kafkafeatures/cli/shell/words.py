@@ -48,8 +48,9 @@ def form_in(words: Sequence[str]) -> str:
 def unknown_flag(
     parser: argparse.ArgumentParser, words: Sequence[str], other_flags: Callable[[], Mapping[str, frozenset[str]]]
 ) -> str:
-    """Error about the first flag that the command does not have; empty if there is none. `other_flags`: returns the
-    flags of each command; called only if there is such a flag, since it imports all commands.
+    """Error about the first flag that the command does not have, or has without a value; empty if there is none.
+    `other_flags`: returns the flags of each command; called only if there is an unknown flag, since it imports all
+    commands.
     """
     own_flags = _flags(parser, words)
     for previous, word in pairwise(["", *words]):
@@ -58,6 +59,8 @@ def unknown_flag(
             break
         if (taking := own_flags.get(previous)) is not None and taking.nargs != 0:
             continue  # `--namespace -x`: argparse reports the missing value
+        if "=" in word and name in own_flags and own_flags[name].nargs == 0:
+            return f"{name} takes no value"
         is_short = name[:1] == "-" and name[1:2].isalpha()  # its value may follow without a blank
         if not (name.startswith("--") or is_short) or (name[:2] if is_short else name) in own_flags:
             continue

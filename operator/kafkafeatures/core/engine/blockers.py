@@ -146,15 +146,16 @@ _KINDS_OF_NODES = {
 
 def blocked_by(blockers: Iterable[Blocker]) -> str:
     """Blockers in short: "blocked by 2 nodes (1 outdated, 1 ghost)", "blocked by 1 outdated node"; those that are about
-    no node by their reasons.
+    no node by their reasons, and those about something else of a node, such as a setting, by their kinds.
     """
     kinds_of_nodes: dict[NodeKey, str] = {}
     causes: dict[str, None] = {}
     for blocker in blockers:
-        for node in blocker.nodes:
-            kinds_of_nodes.setdefault(node.key, _KINDS_OF_NODES.get(blocker.kind, blocker.kind.value))
-        if not blocker.nodes:
-            causes[(blocker.reason or blocker.kind.reason).value] = None
+        if blocker.nodes and blocker.kind in _KINDS_OF_NODES:
+            for node in blocker.nodes:
+                kinds_of_nodes.setdefault(node.key, _KINDS_OF_NODES[blocker.kind])
+        else:
+            causes[blocker.kind.value if blocker.nodes else (blocker.reason or blocker.kind.reason).value] = None
     counts = Counter(kinds_of_nodes.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     if len(counts) == 1:

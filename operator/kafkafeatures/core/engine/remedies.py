@@ -35,12 +35,14 @@ def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
     return shlex.join(words)
 
 
-def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] | Unknown) -> str:
+def ghost_remedy(
+    nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] | Unknown, *, is_outdated: bool = False
+) -> str:
     """Remedy for ghosts of the same roles. `finalized`: the finalized levels; Kafka can unregister a controller only
-    from a certain metadata.version on.
+    from a certain metadata.version on. `is_outdated`: the Kafka that they registered with lacks a level.
     """
     if Role.CONTROLLER not in nodes[0].roles:
-        return _ghost_brokers(nodes, flags)
+        return _ghost_brokers(nodes, flags, " on the new Kafka" if is_outdated else "")
     unregister = f"{verb(nodes, '', 'for each of them: ')}kafkafeatures unregister --controller {nodes[0].id} {flags}"
     if isinstance(finalized, Known) and finalized.value.get(METADATA_VERSION, 0) >= CONTROLLER_UNREGISTRATION:
         return unregister
@@ -123,10 +125,10 @@ def refused_texts(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -
     )
 
 
-def _ghost_brokers(nodes: Nodes, flags: str) -> str:
+def _ghost_brokers(nodes: Nodes, flags: str, release: str) -> str:
     unregister, replacement = f"kafkafeatures unregister --broker {nodes[0].id} {flags}", kind_of_replacement(nodes[0])
     if replacement is FailureKind.OTHER_ROLE:  # the process with this id runs, and is no longer a broker
         return f"{verb(nodes, '', 'for each of them: ')}{unregister}"
     gone = verb(nodes, "if it is permanently gone", "for each that is permanently gone")
     address = verb(nodes, ", at another address", ", each at another address") if replacement is not None else ""
-    return f"{gone}: {unregister}; otherwise start {verb(nodes, 'it', 'them')} on the new Kafka{address}"
+    return f"{gone}: {unregister}; otherwise start {verb(nodes, 'it', 'them')}{release}{address}"

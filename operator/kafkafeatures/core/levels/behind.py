@@ -48,9 +48,11 @@ def halted_by(
         return wait
     groups = grouped(tuple(blocker for blocker in blockers if _is_of_old_node(blocker)))
     first = groups[0]
-    text = f"{first_of(first, groups)}; unchanged for more than {format_span(timeout)}, since {previous.since}; "
-    text += first.remedy
-    return Stalled(Reason.NODES_BEHIND, text, blockers, subject=title_of(first.nodes), remedy=first.remedy)
+    remedy = f"{first.remedy}, or raise spec.rollout.nodeTimeout ({format_span(timeout)}) to wait longer"
+    text = (
+        f"{first_of(first, groups)}; unchanged for more than {format_span(timeout)}, since {previous.since}; {remedy}"
+    )
+    return Stalled(Reason.NODES_BEHIND, text, blockers, subject=title_of(first.nodes), remedy=remedy)
 
 
 def _nodes_behind(blockers: tuple[Blocker, ...]) -> str:

@@ -205,5 +205,5 @@ def _ghosts(
         f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
         f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
         f"{format_level(change.feature, change.to_level)} is required",
-        ghost_remedy(nodes, inputs.cluster_flags, inputs.observation.finalized),
+        ghost_remedy(nodes, inputs.cluster_flags, inputs.observation.finalized, is_outdated=True),
     )

@@ -37,15 +37,15 @@ _OTHER_PROTOCOLS = (
 """First bytes of answers in other protocols, each with the name of the protocol."""
 
 
+_SET_TLS = "set security.protocol=SSL or SASL_SSL in --config (in a document tls: {})"
+
+
 def length_of(head: bytes, *, most: int) -> int:
     """The length in the four bytes before a frame. Raises NotKafka for an impossible one, or one above `most` bytes."""
     for first, protocol in _OTHER_PROTOCOLS:
         if head.startswith(first):
-            raise NotKafka(
-                f"this is {protocol}, not Kafka",
-                remedy="use security.protocol SSL or SASL_SSL (tls: {})" if "TLS" in protocol else "check the port",
-                sent=True,
-            )
+            remedy = _SET_TLS if "TLS" in protocol else "check the port"
+            raise NotKafka(f"this is {protocol}, not Kafka", remedy=remedy, sent=True)
     (length,) = LENGTH.unpack(head)
     if not 4 <= length <= most:
         raise NotKafka(

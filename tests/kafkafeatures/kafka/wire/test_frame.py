@@ -14,9 +14,9 @@ from kafkafeatures.kafka.wire.frame import _OTHER_PROTOCOLS, MAX_FETCH_FRAME, MA
     ("head", "said", "remedy"),
     [
         (b"HTTP", "an HTTP server", "check the port"),
-        (b"\x15\x03\x03\x00", "TLS", "use security.protocol SSL"),
-        (b"\x15\x03\x01\x00", "TLS", "use security.protocol SSL"),
-        (b"\x16\x03\x03\x00", "TLS", "use security.protocol SSL"),
+        (b"\x15\x03\x03\x00", "TLS", "set security.protocol=SSL"),
+        (b"\x15\x03\x01\x00", "TLS", "set security.protocol=SSL"),
+        (b"\x16\x03\x03\x00", "TLS", "set security.protocol=SSL"),
         (b"SSH-", "an SSH server", "check the port"),
         (b"220 ", "a mail or FTP server", "check the port"),
         (b"\x7f\xff\xff\xff", "2147483647 bytes", "check the port and the security protocol"),

@@ -215,8 +215,7 @@ def filled(style: str, value: object, below: str = "") -> Html:
 def remedy(value: str) -> Html:
     """Remedy as HTML: each command on a line of its own, so that it can be copied."""
     return Html().join(
-        _command(part) if number % 2 else text(part.lstrip("; "))
-        for number, part in enumerate(_COMMAND.split(value))
+        _command(part) if number % 2 else text(part.lstrip("; ")) for number, part in enumerate(_COMMAND.split(value))
     )
 
 

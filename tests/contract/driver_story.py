@@ -25,10 +25,10 @@ MOST = 200
 class Story(Rig):
     """Brokers that stop and start with their pods. `requests`: that change pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only_controller: bool = False) -> None:
         self.requests: list[str] = []
         self.uids: dict[int, str] = {}
-        super().__init__()
+        super().__init__(only_controller=only_controller)
         self.workloads.restarts_on = ANNOTATION
         self.api.faults = self._heard
         self.uids = {id_: self.workloads.uid(f"broker-{id_ - 1}") for id_ in (1, 2, 3)}

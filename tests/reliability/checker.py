@@ -168,7 +168,9 @@ def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Vio
             news = [one for one in version.status.get("history") or () if one not in before and one["action"] == action]
             if not news:
                 continue
-            said = str(news[-1]["result"])  # a status that lost its history gets earlier entries back, too
+            of_its_plan = [one for one in news if one.get("planHash") == _plan_hash(earlier)]
+            # beside it: a change of the next plan, or earlier entries that a status without its history gets back
+            said = str((of_its_plan or news)[-1]["result"])
             looks = [
                 one
                 for one in facts.records[begun_at:place]
@@ -183,6 +185,11 @@ def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Vio
                 yield Violation("outcome", version.at, f"{sent} is told as {said}, but its cluster was not read")
             elif facts.is_kept(sent.number, place) and not read:
                 yield Violation("outcome", version.at, f"{sent} is told as {said}, but a broker still keeps it")
+
+
+def _plan_hash(stored: Stored) -> str | None:
+    """That of the plan in its status; each change that is sent makes another one."""
+    return (stored.status.get("plan") or {}).get("hash")
 
 
 def what_another_release_began_is_left_alone(facts: Facts) -> Iterator[Violation]:

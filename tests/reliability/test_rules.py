@@ -12,6 +12,7 @@ from tests.reliability.checker import (
     a_status_tells_of_one_cluster,
     never_on_a_wrong_cluster,
     ready_means_read,
+    what_became_of_an_effect_is_reported_as_it_was,
     what_is_open_stays_alone,
 )
 from tests.reliability.facts import APPROVE, Facts
@@ -177,3 +178,27 @@ def test_ready_is_judged_by_all_nodes_where_the_active_controller_does_not_answe
     version.object["spec"]["features"] = {"levels": [{"name": "group.version", "level": 1}]}
     records: list[Record] = [replace(looked(1.0, "A"), log=False, agreed=agreed), version]
     assert [one.rule for one in violations_of(ready_means_read, *records)] == broken
+
+
+@pytest.mark.parametrize(
+    ("settled", "following", "broken"),
+    [("Unverified", "NotSent", []), ("NotSent", "Unverified", ["outcome"])],
+    ids=["the change of the next plan was not sent", "the change that was applied is said not to be sent"],
+)
+def test_an_outcome_is_that_of_the_plan_of_its_change(settled: str, following: str, broken: list[str]) -> None:
+    """One write settles a change that was applied, and tells of the same change of the next plan."""
+    action, operator = "group.version 0 -> 1", {"instance": "operator-1"}
+    history = [
+        {"action": action, "result": settled, "planHash": "sha256:1"},
+        {"action": action, "result": following, "planHash": "sha256:2"},
+    ]
+    records: list[Record] = [
+        stored(0.0, OPERATOR, {"operator": operator}),
+        stored(1.0, OPERATOR, {"operator": operator, "intents": [INTENT], "plan": {"hash": "sha256:1"}}),
+        sent(1.1),
+        Moved(2.0, "A", "group.version", 0, 1, 1),
+        Moved(3.0, "A", "group.version", 1, 0, None),
+        looked(4.0, "A"),
+        stored(5.0, OPERATOR, {"operator": operator, "plan": {"hash": "sha256:2"}, "history": history}),
+    ]
+    assert [one.rule for one in violations_of(what_became_of_an_effect_is_reported_as_it_was, *records)] == broken

@@ -20,7 +20,6 @@ from kafkafeatures.api.texts import (
     LONGEST,
     Bootstrap,
     Consent,
-    ContainerName,
     Feature,
     MillisecondsToMinutes,
     MinutesToHours,
@@ -29,9 +28,9 @@ from kafkafeatures.api.texts import (
     Release,
     SecondsToHours,
     SecondsToMinutes,
-    StatefulSetName,
     seconds,
 )
+from kafkafeatures.api.workload_spec import WorkloadSpec
 
 _NAMED_LEVEL = re.compile(LEVEL_NAME)
 _PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
@@ -165,31 +164,6 @@ class FeaturesSpec(Struct, frozen=True, kw_only=True):
     @property
     def finalize_after_seconds(self) -> float:
         return seconds(self.finalize_after)
-
-
-class StatefulSetSpec(Struct, frozen=True, kw_only=True):
-    """StatefulSets of the nodes, in the namespace of the resource. Combined nodes are listed under `brokers`.
-
-    container: name of the container that runs Kafka.
-    """
-
-    brokers: Annotated[tuple[StatefulSetName, ...], AtMost(32, least=1)]
-    controllers: Annotated[tuple[StatefulSetName, ...], AtMost(8)] = ()
-    container: ContainerName = "kafka"
-
-    def __post_init__(self) -> None:
-        for name, items in (("brokers", self.brokers), ("controllers", self.controllers)):
-            if len(set(items)) < len(items):
-                raise ValueError(f"{name}: duplicate StatefulSet")
-
-
-class WorkloadSpec(Struct, frozen=True, kw_only=True):
-    """The driver that restarts nodes; `core/roll/drivers.py` has all drivers, and `core/resolve.py` checks the name and
-    chooses one where it is absent.
-    """
-
-    driver: Annotated[str, Text(64)] | None = None
-    stateful_set: StatefulSetSpec | None = None
 
 
 class WindowSpec(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,11 @@ from typing import Annotated
 from kafkafeatures.api.names import MAX_NAME, NAME
 from kafkafeatures.api.schema import Text
 
+_SELECTOR = (
+    r"^[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]+| in \([-A-Za-z0-9_., ]+\))"
+    r"(,[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]+| in \([-A-Za-z0-9_., ]+\)))*$"
+)
+"""Without `!=` and `notin`, which would match the pods of every other cluster."""
 LEVEL_NAME = r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$"
 
 Name = Annotated[str, Text(MAX_NAME, 1, NAME, "a name of a-z, 0-9, '-' and '.', with a letter or digit at both ends")]
@@ -50,6 +55,16 @@ Url = Annotated[
 ]  # fmt: skip
 PlanHash = Annotated[str, Text(71, 0, r"^sha256:[0-9a-f]{8,64}$", "the hash of a plan, such as sha256:9f3c1b7a51c2")]
 ContainerName = Annotated[str, Text(63, 1, NAME, "the name of a container, such as kafka")]
+PodSelector = Annotated[
+    str,
+    Text(
+        1024, 1, _SELECTOR, "a label selector such as app=kafka,kafka_cr=orders, of parts KEY=VALUE or KEY in (A,B)"
+    ),
+]  # fmt: skip
+AnnotationName = Annotated[
+    str,
+    Text(317, 1, r"^([-a-z0-9.]+/)?[A-Za-z0-9][-A-Za-z0-9_.]*$", "the name of an annotation of pods"),
+]
 StatefulSetName = Annotated[str, Text(MAX_NAME, 1, NAME, "the name of a StatefulSet in the same namespace")]
 SecondsToHours = Annotated[str, Text(16, 0, r"^[0-9]+(s|m|h)$", "a duration in s, m or h, such as 90s, 15m or 24h")]
 SecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(s|m)$", "a duration in s or m, such as 30s or 2m")]

@@ -33,7 +33,7 @@ from kafkafeatures.core.engine.desired_state import (
 )
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER, cluster_flags
 from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent, metadata_version_named
-from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, STATEFUL_SET, STRIMZI, Driver, driver_named
+from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, PODS, STATEFUL_SET, STRIMZI, Driver, driver_named
 
 
 def wanted_of(
@@ -111,15 +111,23 @@ def _rollout(spec: Spec) -> Rollout:
     if driver.needs_one_at_a_time and rollout.max_parallel != 1:
         message = f"{driver.needs_one_at_a_time}, so it must be 1 with driver {driver.name}; remove it"
         raise InvalidDocument((f"spec.rollout.maxParallel: {message}",))
-    sets = spec.workload.stateful_set if driver.reads_pods else None
+    if driver.by_selector and (spec.wants_migration or spec.inter_broker_protocol_version is not None):
+        message = f"driver {driver.name} excludes migration and interBrokerProtocolVersion, which order restarts"
+        raise InvalidDocument((f"spec.workload: {message}; use driver Manual",))
+    sets = spec.workload.stateful_set if driver.reads_pods and not driver.by_selector else None
+    pods = spec.workload.pods if driver.by_selector else None
     brokers = sets.brokers if sets else ()
+    container = sets.container if sets else pods.container if pods else Rollout().container
     return Rollout(
         driver=driver.name,
         brokers=brokers,
         # A StatefulSet of combined nodes may be listed as both: it is kept under brokers.
         controllers=tuple(controller for controller in sets.controllers if controller not in brokers) if sets else (),
         managed_by=strimzi.name if strimzi is not None and driver.reads_pods else "",
-        container=sets.container if sets else Rollout().container,
+        selector=pods.selector if pods else "",
+        annotation=(pods.version_annotation or "") if pods else "",
+        version=(pods.version or "") if pods else "",
+        container=container,
         max_parallel=_max_parallel(rollout.max_parallel),
         availability=Availability(rollout.availability),
         stable_for=timedelta(seconds=rollout.stable_for_seconds),
@@ -147,7 +155,7 @@ def driver_in(spec: Spec) -> Driver:
         *other_names, last = (repr(known_driver.name) for known_driver in DRIVERS)
         problem = f"invalid value {name!r}; expected {', '.join(other_names)} or {last}"
         raise InvalidDocument((f"spec.workload.driver: {problem}",))
-    named = {STATEFUL_SET.key: workload.stateful_set, STRIMZI.key: strimzi}
+    named = {STATEFUL_SET.key: workload.stateful_set, STRIMZI.key: strimzi, PODS.key: workload.pods}
     if driver.reads_pods and named[driver.key] is None:
         key = driver.key.removeprefix("spec.")
         raise InvalidDocument((f"spec.workload: driver {driver.name} needs {key}",))

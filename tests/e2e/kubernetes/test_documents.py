@@ -26,7 +26,12 @@ ONLY_BY_THE_COMMAND_LINE = (
     # Kubernetes takes null in a field that has a default for a field that is absent.
     "spec.workload.driver: invalid value null",
 )
-BY_DRIVERS = [("spec.workload.driver", "Strimzi"), ("spec.workload.statefulSet", None)]
+BY_DRIVERS = [
+    ("spec.workload.driver", "Strimzi"),
+    ("spec.workload.driver", "Pods"),  # there is a migration
+    ("spec.workload.statefulSet", None),
+    ("spec", {"cluster": {"bootstrapServers": "a:1"}, "workload": {"driver": "Pods"}}),
+]
 """Refused by the drivers, which say what they need (`core/roll/drivers.py`)."""
 IN_JSON = [
     *(

@@ -49,6 +49,12 @@ FULL: dict[str, Any] = {
         "workload": {
             "driver": "StatefulSet",
             "statefulSet": {"brokers": ["orders-broker"], "controllers": ["orders-controller"], "container": "kafka"},
+            "pods": {
+                "selector": "app=kafka",
+                "versionAnnotation": "example.com/version",
+                "version": "7",
+                "container": "kafka",
+            },
         },
         "features": {
             "releaseVersion": "4.1",
@@ -163,6 +169,13 @@ WRONG: list[tuple[str, Any, str]] = [
     ("spec.workload.statefulSet.brokers", ["a", "a"], "spec.workload.statefulSet: brokers: duplicate StatefulSet"),
     ("spec.workload.statefulSet.brokers.0", "A", "invalid value 'A'; expected the name of a StatefulSet in the"),
     ("spec.workload.statefulSet.controllers", ["c"] * 9, "expected at most 8 items"),
+    ("spec.workload.pods", {}, "spec.workload.pods.selector: required field is missing"),
+    ("spec.workload.pods.selector", "", "spec.workload.pods.selector: invalid value ''; expected at least 1 character"),
+    ("spec.workload.pods.selector", "kafka", "expected a label selector such as app=kafka,kafka_cr=orders, of parts"),
+    ("spec.workload.pods.selector", "app!=kafka", "pods.selector: invalid value 'app!=kafka'; expected a label"),
+    ("spec.workload.pods.selector", "app=kafka,", "pods.selector: invalid value 'app=kafka,'; expected a label"),
+    ("spec.workload.pods.versionAnnotation", None, "spec.workload.pods: version needs versionAnnotation"),
+    ("spec.workload.pods.versionAnnotation", "my version", "expected the name of an annotation of pods"),
     ("spec.workload.statefulSet.container", "", "container: invalid value ''; expected at least 1 characters"),
     ("spec.features.finalizeAfter", "1d", "invalid value '1d'; expected a duration in s, m or h, such as 90s"),
     ("spec.features.finalizeAfter", "8761h", "spec.features: finalizeAfter must be at most 8760h"),
@@ -204,6 +217,7 @@ RIGHT: list[tuple[str, Any]] = [
     ("spec.workload", {"driver": "None", "statefulSet": {"brokers": ["a"]}}),
     ("spec.workload.statefulSet", {"brokers": [f"broker-{number}" for number in range(32)]}),
     ("spec.workload.statefulSet.controllers", ["orders-broker"]),
+    ("spec.workload.pods", {"selector": "app=kafka,example.com/role in (broker, controller)"}),
     ("spec.consents", ["single-replica-topics", "group.version:1->0"]),
     ("spec.consents", ["zk-finalize", "zk-rollback-lossy"]),
     ("spec.migration", {"desired": "RolledBack"}),
@@ -267,7 +281,7 @@ def texts(hint: Any) -> Iterator[Text]:
 
 def test_every_pattern_of_a_field_has_a_description_of_its_meaning() -> None:
     with_pattern = {rule for rule in texts(KafkaFeatures) if rule.pattern}
-    assert len(with_pattern) == 17  # all patterns of the schema were found
+    assert len(with_pattern) == 19  # all patterns of the schema were found
     assert all(rule.meaning for rule in with_pattern)
 
 
@@ -324,7 +338,7 @@ def test_a_document_is_written_with_all_defaults_and_also_kept_as_it_was_written
             "sasl": None,
             "controllerListener": None,
         },
-        "workload": {"driver": None, "statefulSet": None},
+        "workload": {"driver": None, "statefulSet": None, "pods": None},
         "features": {"releaseVersion": None, "finalizeAfter": "0s", "levels": []},
         "interBrokerProtocolVersion": None,
         "migration": None,

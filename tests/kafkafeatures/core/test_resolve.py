@@ -11,7 +11,7 @@ from kafkafeatures.api.document import InvalidDocument, UnknownRelease, read_doc
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Migration, Rollout
 from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, STATEFUL_SET
+from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, PODS, STATEFUL_SET
 
 
 def wanted(**spec: Any) -> DesiredState:
@@ -48,17 +48,41 @@ def test_the_stateful_set_driver_is_read_with_its_stateful_sets_and_container() 
 @pytest.mark.parametrize(
     ("workload", "words"),
     [
-        ({"driver": "Crane"}, "driver: invalid value 'Crane'; expected 'None', 'Manual', 'StatefulSet' or 'Strimzi'"),
+        (
+            {"driver": "Crane"},
+            "driver: invalid value 'Crane'; expected 'None', 'Manual', 'StatefulSet', 'Strimzi' or 'Pods'",
+        ),
         ({"driver": "Strimzi"}, "driver Strimzi needs cluster.strimzi"),
         ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
+        ({"driver": "Pods"}, "spec.workload: driver Pods needs workload.pods"),
     ],
-    ids=["unknown driver", "no Kafka", "no StatefulSets"],
+    ids=["unknown driver", "no Kafka", "no StatefulSets", "no selector"],
 )
 def test_an_unknown_driver_and_a_driver_without_its_stateful_sets_are_refused(
     workload: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidDocument, match=words):
         wanted(workload=workload)
+
+
+FOLLOWED = {"driver": "Pods", "pods": {"selector": "app=kafka", "container": "broker"}}
+
+
+def test_the_driver_pods_is_read_with_its_selector_and_container_and_without_stateful_sets() -> None:
+    rollout = wanted(workload={**FOLLOWED, "statefulSet": SETS}).rollout
+    assert (rollout.driver, rollout.selector, rollout.annotation) == (PODS.name, "app=kafka", "")
+    assert (rollout.container, rollout.brokers) == ("broker", ())
+    assert wanted(workload={**FOLLOWED, "driver": "Manual"}).rollout.selector == ""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"migration": {"desired": "PreMigration"}}, {"interBrokerProtocolVersion": "3.9"}],
+    ids=lambda one: next(iter(one)),
+)
+def test_what_orders_restarts_is_refused_with_the_driver_pods(more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDocument, match="driver Pods excludes migration and interBrokerProtocolVersion, which"):
+        wanted(cluster=IN_ZOOKEEPER, workload=FOLLOWED, **more)
 
 
 def test_the_stateful_sets_of_a_document_are_ignored_with_another_driver() -> None:

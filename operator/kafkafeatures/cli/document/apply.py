@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 TIMED_OUT = "timed out; run the command again to continue"
 
 _NEEDS_THE_OPERATOR = (
-    "spec.workload.driver: {} needs the operator, which restarts the pods; create the resource on Kubernetes, or set "
+    "spec.workload.driver: {} needs the operator, which reads the pods; create the resource on Kubernetes, or set "
     "the driver to None or Manual"
 )
 _NEVER_STABLE = (

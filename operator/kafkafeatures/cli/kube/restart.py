@@ -101,7 +101,7 @@ def _driver(resource: KubeResource) -> Driver:
     if resource.deleted_at:
         raise CommandFailed(f"{resource} is being deleted", Exit.BLOCKED)
     driver = driver_of(resource)
-    if driver is None or not driver.reads_pods:
+    if driver is None or not driver.reads_pods or driver.only_follows:
         raise CommandFailed(
             f"{resource} has no driver that restarts pods (spec.workload.driver is {resource.driver or None}); restart "
             "its nodes with what runs them",

@@ -71,6 +71,8 @@ class Rollout(Struct, frozen=True):
     driver: name of a driver of `core/roll/drivers.py`, already checked.
     brokers, controllers: StatefulSets in the namespace of the resource.
     managed_by: the resource there from which another operator makes the pods; empty for none.
+    selector, annotation, version: label selector of the pods that are only followed, their annotation with the version,
+        and the version that they should have; empty for none.
     container: the container that runs Kafka.
     availability: rule for the partitions of a node that is restarted (`core/facts/replication.py`).
     stable_for: how long a node has to stay healthy after a restart.
@@ -82,6 +84,9 @@ class Rollout(Struct, frozen=True):
     brokers: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
     managed_by: str = ""
+    selector: str = ""
+    annotation: str = ""
+    version: str = ""
     container: str = "kafka"
     max_parallel: MaxParallel = MaxParallel(1)
     availability: Availability = Availability.NO_UNDER_REPLICATED

@@ -38,7 +38,7 @@ class Conditions(Protocol):
         """
         from kafkafeatures.core.roll.followed import pods_to_follow
 
-        yield from pods_to_follow(reading, "another operator", Reason.ROLLING_NODES)
+        yield from pods_to_follow(reading, "the other operator", Reason.ROLLING_NODES)
 
     def notes(self, reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
         """Notes on what makes a roll slower, or less safe, than it has to be. `brokers`: how many there are."""
@@ -71,6 +71,21 @@ class PodDriver(Protocol):
     @property
     def key(self) -> str:
         """Field of the document that names it."""
+
+    @property
+    def by_selector(self) -> bool:
+        """True: a selector has the pods of all nodes, so that each pod must run a node, and each node be in a pod."""
+
+    @property
+    def place(self) -> str:
+        """What has the pods of all nodes, for messages."""
+
+    @property
+    def remedy_of_unnamed(self) -> str:
+        """Remedy for a node that is in no pod of the document."""
+
+    def remedy_of_foreign(self, owner: str) -> str:
+        """Remedy for a pod of another cluster."""
 
     @property
     def restarts_outdated(self) -> bool:

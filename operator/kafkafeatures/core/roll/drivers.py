@@ -52,6 +52,7 @@ class Driver(Struct, frozen=True):
     kind, key: what its pods are in, and the field of the document that names it; for messages.
     restarts_outdated: it restarts outdated nodes; False: another operator does, so it waits for them, and restarts a
         pod only on request.
+    by_selector: its pods are those that a selector matches, and each node of the cluster must run in one of them.
     request: what restarts a pod, such as "annotation"; empty for an eviction. That of a driver with `asked` is its own.
     patience: time, longer than a request can be on its way, after which one that was withdrawn or not repeated is not
         carried out.
@@ -69,6 +70,7 @@ class Driver(Struct, frozen=True):
     kind: str = "StatefulSet"
     key: str = "spec.workload.statefulSet"
     restarts_outdated: bool = True
+    by_selector: bool = False
     request: str = ""
     patience: timedelta = EVICTED_WITHIN
     asked: str = ""
@@ -87,6 +89,26 @@ class Driver(Struct, frozen=True):
     def restarts_nodes(self) -> bool:
         """Tell whether nodes are restarted at all, by the operator or by a person."""
         return self.reads_pods or self.asks_people
+
+    @property
+    def only_follows(self) -> bool:
+        """Tell whether another operator makes every restart, so that it cannot be asked for one."""
+        return self.reads_pods and not self.restarts_outdated and not self.request
+
+    @property
+    def place(self) -> str:
+        """What has the pods of all nodes, for messages."""
+        return "the selector of the document" if self.by_selector else f"the {self.kind}s of the document"
+
+    @property
+    def remedy_of_unnamed(self) -> str:
+        """Remedy for a node that is in no pod of the document."""
+        named = f"let {self.key}.selector match its pod" if self.by_selector else f"name its {self.kind} in {self.key}"
+        return f"{named}, and let it advertise the name of its pod"
+
+    def remedy_of_foreign(self, owner: str) -> str:
+        """Remedy for a pod of another cluster. `owner`: name of what has it."""
+        return f"narrow {self.key}.selector" if self.by_selector else f"take {owner} out of {self.key}"
 
     def fleet(
         self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
@@ -182,6 +204,18 @@ class ThroughAnother(ThroughPods, frozen=True):
         return (f"{self.resource} {name}",) if isinstance(name, str) else ()
 
 
+class BySelector(ThroughPods, frozen=True):
+    """Follows any other operator, whose pods are known by a label selector alone."""
+
+    restarts_outdated: bool = False
+    by_selector: bool = True
+
+    def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
+        pods = _at(spec, self.key)
+        fields = ("selector", "versionAnnotation", "version", "container") if pods.get("selector") else ()
+        return tuple(f"{field} {pods[field]}" for field in fields if pods.get(field))
+
+
 def _at(spec: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The mapping at a key such as "spec.workload.statefulSet"; empty for none, or for anything else."""
     value: Any = spec
@@ -220,7 +254,9 @@ STRIMZI = ThroughAnother(
     conditions=_of_strimzi,
 )
 
-DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET, STRIMZI)
+PODS = BySelector("Pods", "followed_pods", kind="pods", key="spec.workload.pods")
+
+DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET, STRIMZI, PODS)
 """The drivers that a document may name."""
 
 

@@ -72,6 +72,7 @@ def fleet_of(
     followed = followed_in(reading)
     is_awaited = is_due or (not rolls and bool(is_changing or followed))
     matching = _Matching(observation, reading, flying, rollout, driver, is_due=is_due)
+    is_matched = is_due or driver.by_selector
     pods = {id_: pod for id_, (pod, _) in matching.certain.items()}
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
@@ -86,10 +87,10 @@ def fleet_of(
         blockers=(
             *_of_document(reading, rollout, driver),
             *of_driver,
-            *(matching.blockers if rolls or is_due else ()),
+            *(matching.blockers if rolls or is_matched else ()),
         ),
-        waits=(*waits, *_of_unprocessed_templates(reading), *(matching.waits if is_due else ())),
-        without_node=tuple(matching.without_node) if is_due else (),
+        waits=(*waits, *_of_unprocessed_templates(reading), *(matching.waits if is_matched else ())),
+        without_node=tuple(matching.without_node) if is_matched else (),
         notes=tuple(conditions.notes(reading, rollout, brokers)),
         withheld={id_: reason for id_ in needing if (reason := conditions.refused_now(reading, pods[id_]))},
         out_of_order={
@@ -128,7 +129,11 @@ class _Matching:
         is_due: some pod needs a restart, or may need one.
         """
         self._node_timeout, self._driver = rollout.node_timeout, driver
-        has_controllers = rollout.controllers or any(owner.role == "controllers" for owner in reading.stateful_sets)
+        has_controllers = (
+            driver.by_selector
+            or rollout.controllers
+            or any(owner.role == "controllers" for owner in reading.stateful_sets)
+        )
         self._observation, self._reading, self._flying = observation, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
@@ -236,6 +241,8 @@ class _Matching:
         among them. A node that does not run is no contradiction as long as no pod needs a restart (`is_due`).
         """
         creating = any(len(stateful_set.pods) < stateful_set.replicas for stateful_set in self._reading.stateful_sets)
+        if self._driver.by_selector:  # how many pods there should be is known by the nodes alone
+            creating = len(self._pods) < sum(node.state is NodeState.LIVE for node in self._observation.nodes)
         starting = any(not is_running(pod) for pod, _ in self._pods.values())
         for node in self._without_pod:
             address = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
@@ -245,14 +252,16 @@ class _Matching:
                     self.certain[node.id] = pod, owner
             elif creating or (starting and node.state is not NodeState.LIVE):
                 remedy = f"see `kubectl describe` of its {self._driver.kind}, and of its pods that do not run"
+                if self._driver.by_selector:
+                    remedy = f"wait for its next pod; if it has one, {self._driver.remedy_of_unnamed}"
                 self.waits.append(PodObstacle(f"{node.title}{address} has no pod", remedy, node))
             elif node.state is not NodeState.LIVE and not is_due:
                 continue
             elif node.state is not NodeState.GHOST:
                 self._refuse(
                     (node,),
-                    f"{node.title}{address} is in no pod of the {self._driver.kind}s of the document",
-                    f"name its {self._driver.kind} in {self._driver.key}, and let it advertise the name of its pod",
+                    f"{node.title}{address} is in no pod of {self._driver.place}",
+                    self._driver.remedy_of_unnamed,
                 )
             elif node.is_voter or Role.BROKER in node.roles:  # nothing depends on any other ghost
                 self.blockers.append(self._ghost(node, address))
@@ -260,8 +269,7 @@ class _Matching:
     def _ghost(self, node: Node, location: str) -> Blocker:
         return Blocker(
             BlockerKind.GHOST_REGISTRATION,
-            f"{node.title}{location} is registered, does not run, and has no pod in the {self._driver.kind}s of the "
-            "document",
+            f"{node.title}{location} is registered, does not run, and has no pod in {self._driver.place}",
             ghost_remedy((node,), ANY_CLUSTER, self._observation.finalized),
             nodes=(node,),
         )
@@ -279,8 +287,8 @@ class _Matching:
                     _blocker(
                         Reason.INVALID_SPEC,
                         f"pod {name} of {owner.name} is ready, and no node of the cluster advertises it",
-                        f"let its node advertise {_few(pod.host_names)}, or take {owner.name} out of "
-                        f"{self._driver.key} if it is of another cluster",
+                        f"let its node advertise {_few(pod.host_names)}, or "
+                        f"{self._driver.remedy_of_foreign(owner.name)} if it is of another cluster",
                     )
                 )
 
@@ -304,15 +312,15 @@ def _of_document(reading: WorkloadsReading, rollout: Rollout, driver: PodDriver)
         if stateful_set.conflict:
             yield _blocker(
                 Reason.DRIVER_CONFLICT,
-                f"{stateful_set.conflict} restarts the pods of {driver.kind} {stateful_set.name} too, and neither "
-                "would wait for the other",
+                f"{stateful_set.conflict} restarts the pods of {stateful_set.kind} {stateful_set.name} too, and "
+                "neither would wait for the other",
                 "take it out of one of the two documents, or set spec.workload.driver to Manual or None",
             )
         yield from conditions.unsafe(stateful_set, reading.namespace)
         if not stateful_set.image:
             yield _blocker(
                 Reason.INVALID_SPEC,
-                f"{driver.kind} {stateful_set.name} has no container {rollout.container!r}",
+                f"{stateful_set.kind} {stateful_set.name} has no container {rollout.container!r}",
                 f"correct {driver.key}.container",
             )
 

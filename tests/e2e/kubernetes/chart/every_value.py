@@ -42,7 +42,7 @@ RENDERINGS: Mapping[str, Values] = {
     },
     "what those exclude": {
         "crds": {"keep": False},
-        "drivers": {"statefulSet": ["kafka", "payments"], "strimzi": ["kafka"]},
+        "drivers": {"statefulSet": ["kafka", "payments"], "strimzi": ["kafka"], "pods": ["kafka"]},
         "image": {"digest": DIGEST},
         "podPatchPolicy": {"enabled": False},
         "pipeline": {**PIPELINE, "image": {"digest": DIGEST}, "sparkApplication": {"enabled": True}},

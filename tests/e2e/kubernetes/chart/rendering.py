@@ -56,7 +56,7 @@ EVERYTHING: Values = {
     "dnsConfig": {"searches": ["kafka.example"]},
     "addresses": {"allow": ["10.0.0.0/8", "fd00::/8"], "deny": ["10.1.0.0/16"]},
     "memory": {"perCluster": "128Mi"},
-    "drivers": {"statefulSet": ["kafka"], "strimzi": ["kafka"]},
+    "drivers": {"statefulSet": ["kafka"], "strimzi": ["kafka"], "pods": ["kafka"]},
     "approvalPolicy": {"enabled": True},
     "maxPartitionImages": 5,
     "recorder": {"enabled": True, "storageClass": "fast", "perCluster": "2Gi"},

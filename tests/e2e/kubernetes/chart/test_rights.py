@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.kube.workloads import strimzi
+from kafkafeatures.kube.workloads import followed_pods, strimzi
 from tests.e2e.kubernetes.chart.rendering import (
     CHART,
     EVERYTHING,
@@ -53,7 +53,8 @@ def documented(driver: str = "") -> set[Right]:
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
     always, _, of_stateful_sets = page.partition("`workload.driver: StatefulSet` it also needs")
     of_stateful_sets, _, of_strimzi = of_stateful_sets.partition("`cluster.strimzi` it needs the following rights")
-    page = {"": always, "StatefulSet": of_stateful_sets, "Strimzi": of_strimzi}[driver]
+    of_strimzi, _, of_pods = of_strimzi.partition("`workload.driver: Pods` it needs one right")
+    page = {"": always, "StatefulSet": of_stateful_sets, "Strimzi": of_strimzi, "Pods": of_pods}[driver]
     rows = re.findall(r"^\| (core|URLs|`[\w.]+`) \| (`[^|]+`) \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
     return {
         (group.strip("`") if "`" in group else "", resource, verb)
@@ -128,7 +129,16 @@ def test_pods_of_strimzi_may_be_annotated_only_where_a_driver_names_the_namespac
     assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == ("payments", "payments")
 
 
-@pytest.mark.parametrize("driver", ["statefulSet", "strimzi"])
+def test_pods_may_be_listed_for_the_driver_pods_only_where_it_names_the_namespace() -> None:
+    values: Values = {"watchNamespaces": ["kafka", "payments"]}
+    before = render(values)
+    added = [one for one in render({**values, "drivers": {"pods": ["payments"]}}) if one not in before]
+    role, binding = sorted(added, key=lambda one: len(one["kind"]))
+    assert rights(role["rules"]) == documented("Pods") == set(followed_pods.RIGHTS)
+    assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == ("payments", "payments")
+
+
+@pytest.mark.parametrize("driver", ["statefulSet", "strimzi", "pods"])
 def test_a_driver_in_a_namespace_that_is_not_watched_is_refused(driver: str) -> None:
     values: Values = {"watchNamespaces": ["kafka"], "drivers": {driver: ["x"]}}
     done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values=values)

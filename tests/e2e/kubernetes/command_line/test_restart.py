@@ -94,10 +94,11 @@ def test_restart_is_refused_without_the_right_to_patch_and_without_a_driver_that
     assert done.returncode == 5
     assert "grant the verb patch on statefulsets.apps with a role" in done.stderr
     assert broker() == before
-    orders.apply("orders", {"metadata.version": 27}, **CLUSTER, workload={"driver": "Manual"})
-    done = person.run("restart", "orders")
-    assert done.returncode == 4
-    assert "has no driver that restarts pods (spec.workload.driver is Manual)" in done.stderr
+    for driver in ({"driver": "Manual"}, {"driver": "Pods", "pods": {"selector": "app=broker"}}):
+        orders.apply("orders", {"metadata.version": 27}, **CLUSTER, workload=driver)
+        done = person.run("restart", "orders", "--pod", "broker-0")
+        assert done.returncode == 4
+        assert f"has no driver that restarts pods (spec.workload.driver is {driver['driver']})" in done.stderr
 
 
 POD = f"/api/v1/namespaces/{NS}/pods/broker-0"

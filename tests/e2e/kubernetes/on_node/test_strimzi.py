@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.names import APPROVE, RECONCILE
+from kafkafeatures.cli.shell.exit_codes import Exit
 from tests.e2e.kubernetes.command_line.person import Person
-from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PAUSE, Moment
+from tests.e2e.kubernetes.on_node.cluster_operator import MANUAL, PAUSE, PODS, Moment
 from tests.e2e.kubernetes.on_node.strimzi_cluster import CONTROLLERS, LEVEL, StrimziCluster
 from tests.e2e.kubernetes.on_node.strimzi_manifests import NS, pod_name
 from tests.e2e.kubernetes.resources import Resources, grant_to_operator, install
@@ -21,6 +22,7 @@ from tests.e2e.kubernetes.strimzi import NAME, RIGHTS
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
 
+VERSION = "example.com/version"
 FIRST, SECOND, LAST = map(pod_name, (0, 1, 2))
 
 
@@ -86,6 +88,34 @@ def person(strimzi: StrimziCluster, tmp_path: Path) -> Person:
     return Person(tmp_path / "home", strimzi.plane.kubeconfig)
 
 
+def test_a_level_waits_for_a_roll_that_the_driver_pods_sees_by_an_annotation(
+    document: Document, strimzi: StrimziCluster, person: Person
+) -> None:
+    """Strimzi stands for any operator: it restarts a pod, and a person writes the annotation of its resource."""
+    followed = {"selector": f"strimzi.io/cluster={NAME},strimzi.io/kind=Kafka", "versionAnnotation": VERSION}
+    workload = {"driver": "Pods", "pods": followed}
+    for pod in (FIRST, SECOND):
+        strimzi.annotate(f"{PODS}/{pod}", VERSION, "1")
+    document.apply(NAME, {"group.version": 1}, workload=workload)
+    assert f"has no annotation {VERSION}" in document.says("Ready", "Preflight")  # the newest, which is LAST
+    strimzi.annotate(f"{PODS}/{LAST}", MANUAL, "true")
+    strimzi.operator.reconcile()
+    strimzi.annotate(f"{PODS}/{LAST}", VERSION, "2")
+    document.reconcile()
+    assert f"the other operator has still to restart pod {FIRST}" in document.says("Ready", "RollingNodes")
+    assert strimzi.operator.level("group.version") == 0
+    done = person.run("restart", NAME, "-n", NS, "--pod", FIRST)
+    assert (done.returncode, "has no driver that restarts pods" in done.stderr) == (Exit.BLOCKED, True)
+    with person.running("wait", NAME, "-n", NS, "--for", "rolled") as wait:
+        wait.until_it_says("1 of 3 pods")
+        for pod in (FIRST, SECOND):
+            strimzi.annotate(f"{PODS}/{pod}", VERSION, "2")
+        document.reconcile()
+        assert wait.ends() == 0
+    document.wait(NAME, "Ready", 60)
+    assert strimzi.operator.level("group.version") == 1
+
+
 def test_four_lines_raise_all_levels_of_a_release_but_those_that_strimzi_manages(
     document: Document, strimzi: StrimziCluster
 ) -> None:
@@ -108,7 +138,9 @@ def test_four_lines_raise_all_levels_of_a_release_but_those_that_strimzi_manages
 def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     document: Document, strimzi: StrimziCluster, person: Person
 ) -> None:
-    """Strimzi is paused for a while after the first pod. All the time, its `Kafka` says that it is ready."""
+    """Strimzi dies after the first pod, and is paused for a while after that. All the time, its `Kafka` says that it is
+    ready.
+    """
     feature = "eligible.leader.replicas.version"
     strimzi.annotate_template("rolled")
     roll = strimzi.operator.reconciling()
@@ -117,7 +149,7 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     assert f"Strimzi has still to restart pod {FIRST}" in document.says("Ready", "WaitingForStrimzi")
     assert strimzi.is_ready()
     assert [next(roll), next(roll)] == [Moment(FIRST, is_gone=True), Moment(SECOND, is_gone=False)]
-    roll.close()  # Strimzi finds that it is paused before it restarts the second one
+    roll.close()  # Strimzi dies before it restarts the second one: a pause alone would not end the roll
     with strimzi.paused():
         assert PAUSE in document.says("Stalled", "StrimziPaused")
     assert strimzi.operator.level(feature) == 0

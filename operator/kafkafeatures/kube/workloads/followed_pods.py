@@ -1,0 +1,220 @@
+"""The driver Pods: it reads the pods that a label selector matches, and by what they show it follows the rolls of any
+other operator. It changes nothing.
+
+Imported by its name in `adapters.py`, for a resource whose document names a selector. It judges nothing, as
+`core/roll/` does that. Operators without a driver of their own show the version of a pod in three ways, by their
+sources:
+
+- the label `controller-revision-hash`: Kubernetes for StatefulSets, such as those of Stackable, and KubeBlocks
+  (`buildInstancePodByTemplate` of pkg/controller/instanceset/instance_util.go);
+- the image of Kafka's container: all of them, and nothing else if KubeBlocks updates a pod in place
+  (`filterInPlaceFields` of in_place_update_util.go);
+- an annotation that their users change: Koperator, which has none of its own that all pods share (`brokerAnnotations`,
+  and `handleRollingUpgrade` of pkg/resources/kafka/kafka.go).
+
+All pods of one owner are to have the version of the newest of them, as the wanted one is in resources that differ from
+operator to operator. So a roll is seen once its first pod is replaced; earlier only if the document names the version
+that the annotation should have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import Rollout
+from kafkafeatures.core.engine.steps import NotSent, Outcome
+from kafkafeatures.core.facts.binaries import release_of
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.ports import Withheld
+from kafkafeatures.core.roll.drivers import PODS
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.kube.api import WorkloadsApi
+from kafkafeatures.kube.workloads.adapters import Rival
+from kafkafeatures.kube.workloads.answers import ListTooLarge, reading_of
+from kafkafeatures.kube.workloads.pods import container_of, pod_of
+from kafkafeatures.kube.workloads.rights import KubernetesRight
+from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templates
+
+RIGHTS = (KubernetesRight("", "pods", "list"),)
+REVISION = "controller-revision-hash"
+"""Label of a pod with the revision of its template."""
+MOST_PODS = 2_000
+"""Most pods of one cluster that are read. A selector that matches more is a mistake."""
+REMEDY = "name the namespace in the chart's value drivers.pods, or grant the rights of docs/how-to/install.md"
+ONLY_FOLLOWS = NotSent(f"driver {PODS.name} restarts no pod")
+
+Json = Mapping[str, Any]
+
+
+class FollowedPods:
+    """`WorkloadPort` for the pods that the selector of a document matches. `rival`: returns, for the name of a
+    StatefulSet, the older resource that restarts its pods; empty for none.
+    """
+
+    def __init__(
+        self,
+        api: WorkloadsApi,
+        namespace: str,
+        rollout: Rollout,
+        clock: Callable[[], datetime],
+        rival: Rival = lambda name: "",
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._rollout = rollout
+        self._clock = clock
+        self._rival = rival
+
+    async def read(self) -> WorkloadsReading | Failure:
+        return await reading_of(self._read(), self._namespace, REMEDY)
+
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        return ONLY_FOLLOWS
+
+    async def _read(self) -> WorkloadsReading | Failure:
+        at, rollout = self._clock(), self._rollout
+        pods: list[Json] = []
+        path, query = f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": rollout.selector}
+        async with aclosing(self._api.listed(path, query)) as listed:
+            async for raw in listed:
+                pods.append(raw)
+                if len(pods) > MOST_PODS:
+                    raise ListTooLarge(f"there are more than {MOST_PODS} pods of this selector")
+        at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
+        unknown = _why_unknown(pods, rollout)
+        if unknown is not None:
+            text, remedy = unknown
+            subject = f"the selector {rollout.selector} in namespace {self._namespace}"
+            return Failure(FailureKind.REJECTED, subject, text, remedy)
+        sets = (_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values())
+        checked = (
+            replace(each, conflict=self._rival(each.name)) if each.kind == "StatefulSet" else each for each in sets
+        )
+        return WorkloadsReading(at, tuple(checked), namespace=self._namespace)
+
+
+def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
+    """The pods of each owner, and the version to which they are rolled. `names`: fields of the document, as
+    `BySelector.names_in` has them. Without any pod, or while versions are not known, the only entry has no revision.
+    No entry where the document has no selector.
+    """
+    if not names:
+        return {}
+    fields = dict(name.split(" ", 1) for name in names)
+    rollout = Rollout(
+        selector=fields["selector"],
+        annotation=fields.get("versionAnnotation", ""),
+        version=fields.get("version", ""),
+        container=fields.get("container", Rollout().container),
+    )
+    pods = list(objects.objects_of(("pods", ""), "v1", rollout.selector))
+    unknown = _why_unknown(pods, rollout)
+    if unknown is not None:
+        return {rollout.selector: Template("", 0, f"{unknown[0]} (selector {rollout.selector}); {unknown[1]}")}
+    sets = (_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values())
+    return {each.name: _template(each, rollout.version) for each in sets}
+
+
+def _template(pod_set: StatefulSet, version: str) -> Template:
+    pending = "" if pod_set.update_revision else f"no pod of {pod_set.name} has version {version} yet"
+    return Template(pod_set.update_revision, pod_set.replicas, pending)
+
+
+def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:
+    """Message and remedy where these pods do not show to which version they are rolled; None where they do. A pod that
+    lacks the annotation is older than it, unless it is the newest.
+    """
+    if not pods:
+        return "no pod matches it", f"correct {PODS.key}.selector"
+    for raw in pods:
+        name = raw["metadata"]["name"]
+        if not _owner(raw):
+            return f"pod {name} has no owner that would create it again", f"correct {PODS.key}.selector"
+        if not rollout.annotation and not _label(raw):
+            remedy = f"name an annotation that changes with each roll in {PODS.key}.versionAnnotation"
+            return f"pod {name} has no label {REVISION}", remedy
+    for of_owner in _by_owner(pods).values():
+        newest = _newest(of_owner)
+        if rollout.annotation and not _annotation(newest, rollout):
+            text = f"pod {newest['metadata']['name']}, the newest of its owner, has no annotation {rollout.annotation}"
+            return text, f"correct {PODS.key}.versionAnnotation, or set the annotation in the resource of the cluster"
+    return None
+
+
+def _by_owner(pods: Iterable[Json]) -> dict[str, list[Json]]:
+    """The pods by the name of their owner, in the order of these names."""
+    owned: dict[str, list[Json]] = {}
+    for raw in pods:
+        owned.setdefault(str(_owner(raw)["name"]), []).append(raw)
+    return dict(sorted(owned.items()))
+
+
+def _owner(raw: Json) -> Json:
+    """The controller that created the pod, and does so again; empty for none."""
+    owners = raw["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def _newest(pods: list[Json]) -> Json:
+    """The pod that was created last, from the newest template."""
+    return max(pods, key=lambda raw: (raw["metadata"]["creationTimestamp"], raw["metadata"]["name"]))
+
+
+def _set_of(pods: list[Json], rollout: Rollout) -> StatefulSet:
+    """The pods of one owner. How many there should be is not known, nor which role they have. Until its newest pod has
+    the version of the document, the revision of its next pod is not known either.
+    """
+    newest, owner = _newest(pods), _owner(pods[0])
+    has_begun = rollout.version in ("", _annotation(newest, rollout))
+    made = (_pod(raw, str(owner["name"]), rollout) for raw in pods)
+    return StatefulSet(
+        name=str(owner["name"]),
+        uid=str(owner["uid"]),
+        role="brokers",
+        replicas=len(pods),
+        update_revision=_revision(newest, rollout) if has_begun else "",
+        update_strategy="",
+        image=_image(newest, rollout),
+        release=_release(newest, rollout),
+        pods=tuple(sorted(made, key=lambda pod: pod.name)),
+        kind=str(owner["kind"]),
+        restarts_outdated=PODS.restarts_outdated,
+    )
+
+
+def _pod(raw: Json, owner: str, rollout: Rollout) -> Pod:
+    """A pod. Nobody's request to restart it counts."""
+    revision, release = _revision(raw, rollout), _release(raw, rollout)
+    return replace(pod_of(raw, owner, rollout.container), revision=revision, release=release, restart_requested=False)
+
+
+def _revision(raw: Json, rollout: Rollout) -> str:
+    """Hash of all by which the pod shows its version."""
+    shown = (_label(raw), _annotation(raw, rollout), _image(raw, rollout))
+    return hashlib.sha256("\n".join(shown).encode()).hexdigest()[:10]
+
+
+def _label(raw: Json) -> str:
+    return str((raw["metadata"].get("labels") or {}).get(REVISION) or "")
+
+
+def _annotation(raw: Json, rollout: Rollout) -> str:
+    return str((raw["metadata"].get("annotations") or {}).get(rollout.annotation) or "")
+
+
+def _image(raw: Json, rollout: Rollout) -> str:
+    return str(container_of(raw["spec"], rollout.container).get("image") or "")
+
+
+def _release(raw: Json, rollout: Rollout) -> str:
+    metadata = raw["metadata"]
+    return release_of(metadata.get("labels") or {}, metadata.get("annotations") or {}, _image(raw, rollout))
+
+
+open_port = FollowedPods  # the function of this name that `Adapter` of `adapters.py` asks of a driver's module

@@ -1,0 +1,321 @@
+"""With the driver Pods the operator waits while any other operator rolls pods, by what they show of their version.
+
+Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.names import RESTART_POD_UID
+from kafkafeatures.kube.workloads.followed_pods import RIGHTS, templates
+from kafkafeatures.kube.workloads.rights import KubernetesRight
+from kafkafeatures.kube.workloads.templates import Template
+from tests.contract.driver_story import Story
+from tests.kafkafeatures.kube.test_evictions import right_of
+from tests.kafkafeatures.reconcile.test_stateful_sets import OLDER
+from tests.simulated.orders import KEY
+from tests.simulated.requests import Fault, Request, refusal
+
+PODS = ("broker-0", "broker-1", "broker-2", "controller-0")
+SELECTOR, ANNOTATION = "kafka_cr=orders", "example.com/version"
+REVISION = "controller-revision-hash"
+Json = dict[str, Any]
+
+
+class Followed(Story):
+    """A controller and brokers 1, 2 and 3 in pods of another operator, which are current and ready, and a document that
+    wants a level. used: rights that the operator used. version: annotation of the next pods.
+    """
+
+    def __init__(self, **pods: str) -> None:
+        self.used: set[KubernetesRight] = set()
+        self.version, self.is_of_koperator = "1", False
+        super().__init__(only_controller=True)
+        self.workloads.made = self._made
+        for pod in PODS:
+            self.workloads.change_pod(pod, self._made)
+        workload = {"driver": "Pods", "pods": {"selector": SELECTOR, **pods}}
+        self.api.edit(workload=workload, features={"levels": [{"name": "group.version", "level": 1}]})
+
+    def label(self, pod: str, name: str, value: str | None) -> None:
+        self.workloads.change_pod(pod, lambda raw: _set(raw["metadata"]["labels"], name, value))
+
+    def annotate(self, pod: str, name: str, value: str | None) -> None:
+        self.workloads.change_pod(pod, lambda raw: _set(raw["metadata"]["annotations"], name, value))
+
+    def as_koperator_makes_them(self) -> None:
+        """Pods without a revision, of one KafkaCluster, from now on too."""
+        for pod in PODS:
+            self.workloads.change_pod(pod, _of_kafka_cluster)
+        self.is_of_koperator = True
+
+    def are_not_selected(self, *pods: str) -> None:
+        """The selector does not match them."""
+        for pod in pods:
+            self.label(pod, "kafka_cr", None)
+
+    def foreign_pod(self, in_place_of: str = "") -> None:
+        """A pod of another cluster, which the selector matches too, or `in_place_of` this one."""
+        pod = self.api.server.read("/api/v1/namespaces/kafka/pods/broker-0")
+        assert pod is not None
+        pod["metadata"] |= {"name": "other-0", "uid": "uid-of-other"}
+        pod["spec"] |= {"hostname": "other-0", "subdomain": "other"}
+        pod["status"] |= {"podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}]}
+        self.api.server.store("/api/v1/namespaces/kafka/pods/other-0", pod)
+        if in_place_of:
+            self.are_not_selected(in_place_of)
+
+    def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:
+        assert (plural, version, selector) == (("pods", ""), "v1", SELECTOR)
+        there = self.api.server.there("/api/v1/namespaces/kafka/pods")
+        pods = [pod for path in there if (pod := self.api.server.read(path))]
+        return [pod for pod in pods if pod["metadata"]["labels"].get("kafka_cr") == "orders"]
+
+    def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
+        raise AssertionError(plural)
+
+    def _made(self, pod: Json) -> None:
+        pod["metadata"]["labels"]["kafka_cr"] = "orders"
+        pod["metadata"]["annotations"] = {ANNOTATION: self.version}
+        if self.is_of_koperator:
+            _of_kafka_cluster(pod)
+
+    def _heard(self, request: Request) -> Fault | None:
+        if "/pods" in request.path or "/statefulsets" in request.path:
+            self.used.add(right_of(request))
+        return super()._heard(request)
+
+    @property
+    def level(self) -> object:
+        features = {feature["name"]: feature.get("finalized") for feature in self.api.status.get("features", ())}
+        return features.get("group.version")
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """Reason and message of Ready."""
+        ready = self.api.condition("Ready")
+        return ready["reason"], ready["message"]
+
+
+def _set(texts: Json, name: str, value: str | None) -> None:
+    texts.pop(name, None)
+    if value is not None:
+        texts[name] = value
+
+
+def _of_kafka_cluster(pod: Json) -> None:
+    pod["metadata"]["labels"].pop(REVISION, None)
+    pod["metadata"]["ownerReferences"] = [
+        {"kind": "KafkaCluster", "name": "orders", "uid": "uid-of-orders", "controller": True}
+    ]
+
+
+async def test_without_a_roll_the_level_is_raised_by_the_right_to_list_pods_alone() -> None:
+    followed = Followed()
+    await followed.work()
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
+    assert followed.api.condition("NodesRolled")["reason"] == "AllCurrent"
+    assert followed.used == set(RIGHTS)
+
+
+async def test_a_level_waits_until_the_roll_that_another_operator_makes_is_over() -> None:
+    followed = Followed()
+    followed.restart("broker-0")
+    await followed.work()
+    assert followed.level != 1
+    reason, message = followed.reason
+    assert reason == "RollingNodes"
+    assert message.startswith(
+        "the other operator has still to restart pod broker-1, which is not of the current revision"
+    )
+    rolled = followed.api.condition("NodesRolled")
+    assert (rolled["status"], rolled["message"].split(";")[0]) == ("False", "2 of 4 nodes are current")
+    workloads = {each["name"]: (each["updated"], each["total"]) for each in followed.api.status["workloads"]}
+    assert workloads == {"broker": (1, 3), "controller": (1, 1)}
+    assert followed.api.status["rollout"]["waitingSince"]
+    followed.restart("broker-1")
+    followed.restart("broker-2")
+    await followed.work(4)
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
+    assert (followed.requests, followed.workloads.evictions) == ([], [])
+
+
+async def test_a_roll_is_seen_by_an_annotation_where_pods_have_no_revision() -> None:
+    followed = Followed(versionAnnotation=ANNOTATION)
+    followed.as_koperator_makes_them()
+    followed.workloads.set_image("broker", "kafka:4.2.0")  # that of the pods, so that the image shows nothing
+    await followed.work()
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
+    followed.version = "2"
+    followed.restart("broker-0")
+    await followed.work()
+    assert followed.reason[0] == "RollingNodes"
+    assert [(each["name"], each["updated"]) for each in followed.api.status["workloads"]] == [("orders", 1)]
+
+
+async def test_a_roll_is_seen_by_the_image_where_a_pod_is_updated_in_place() -> None:
+    followed = Followed()
+    image = "kafka:4.4.0"
+    followed.workloads.change_pod("broker-2", lambda raw: raw["spec"]["containers"][0].update(image=image))
+    await followed.work()
+    assert (followed.level == 1, followed.reason[0]) == (False, "RollingNodes")
+
+
+def _is_not_ready(pod: Json) -> None:
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+
+
+STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
+    "no pod": (
+        lambda followed: followed.are_not_selected(*PODS),
+        "Preflight",
+        "the selector kafka_cr=orders in namespace kafka: no pod matches it; correct spec.workload.pods.selector",
+    ),
+    "too few pods": (
+        lambda followed: followed.are_not_selected("broker-1"),
+        "RollingNodes", "broker 2 (broker-1.broker.kafka.svc.cluster.local:9092) has no pod since ",
+    ),
+    "pods of two clusters under one selector": (
+        lambda followed: followed.foreign_pod(),
+        "InvalidSpec", "pod other-0 of broker is ready, and no node of the cluster advertises it",
+    ),
+    "pods of another cluster instead": (
+        lambda followed: followed.foreign_pod(in_place_of="broker-1"),
+        "InvalidSpec", "broker 2 (broker-1.broker.kafka.svc.cluster.local:9092) is in no pod of the selector",
+    ),
+    "a pod stops": (
+        lambda followed: followed.workloads._stop("broker-1", followed.workloads.uid("broker-1")),
+        "RollingNodes", "pod broker-1 is stopping; wait; ",
+    ),
+    "a pod is not ready": (
+        lambda followed: followed.workloads.change_pod("broker-1", _is_not_ready),
+        "RollingNodes", "pod broker-1 is not ready; wait; ",
+    ),
+    "a pod without an owner": (
+        lambda followed: followed.workloads.change_pod("broker-1", lambda raw: raw["metadata"].pop("ownerReferences")),
+        "Preflight", "pod broker-1 has no owner that would create it again; correct spec.workload.pods.selector",
+    ),
+    "neither a revision nor an annotation": (
+        lambda followed: followed.label("broker-1", REVISION, None),
+        "Preflight", "pod broker-1 has no label controller-revision-hash; name an annotation that changes",
+    ),
+    "another container": (
+        lambda followed: followed.workloads.change_pod(
+            "controller-0", lambda raw: raw["spec"]["containers"][0].update(name="java")
+        ),
+        "InvalidSpec", "StatefulSet controller has no container 'kafka'; correct spec.workload.pods.container",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STILL.values(), ids=STILL)
+async def test_no_level_is_raised_unless_every_pod_is_known_and_at_rest(
+    state: tuple[Callable[[Followed], object], str, str],
+) -> None:
+    change, reason, message = state
+    followed = Followed()
+    change(followed)
+    await followed.work(1)
+    assert followed.level != 1
+    assert followed.reason[0] == reason, followed.reason
+    assert message in followed.reason[1]
+    assert (followed.requests, followed.workloads.evictions) == ([], [])
+
+
+async def test_the_annotation_that_a_document_names_must_be_on_the_newest_pod_and_older_ones_count_as_outdated() -> (
+    None
+):
+    followed = Followed(versionAnnotation=ANNOTATION)
+    followed.annotate("broker-1", ANNOTATION, None)
+    await followed.work(1)
+    assert "the other operator has still to restart pod broker-1, " in followed.reason[1]
+    for pod in PODS:
+        followed.annotate(pod, ANNOTATION, None)
+    await followed.work(1)
+    assert followed.reason[0] == "Preflight"
+    text = f"pod broker-2, the newest of its owner, has no annotation {ANNOTATION}; correct spec.workload.pods"
+    assert text in followed.reason[1]
+
+
+async def test_pods_of_a_stateful_set_that_another_document_rolls_are_not_taken_for_those_of_another_operator() -> None:
+    followed = Followed()
+    older = {"namespace": OLDER.namespace, "name": OLDER.name, "uid": "0", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    rolls = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
+    followed.claims.note(
+        {"metadata": older, "spec": {"mode": "Apply", "workload": rolls}, "status": {"clusterId": "x"}}
+    )
+    await followed.work(1)
+    assert followed.level != 1
+    assert followed.reason[0] == "DriverConflict"
+    assert "KafkaFeatures older restarts the pods of StatefulSet broker too" in followed.reason[1]
+
+
+async def test_without_the_right_to_list_pods_the_message_names_the_value_of_the_chart() -> None:
+    followed = Followed()
+    followed.api.faults = lambda request: Fault(refusal(403, "no")) if "/pods" in request.path else None
+    await followed.work(1)
+    assert (followed.level == 1, followed.reason[0]) == (False, "NotAuthorized")
+    assert "drivers.pods" in followed.reason[1]
+
+
+async def test_the_request_of_a_person_to_restart_a_pod_has_no_effect() -> None:
+    followed = Followed()
+    followed.annotate("broker-1", RESTART_POD_UID, followed.workloads.uid("broker-1"))
+    await followed.work()
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
+    assert (followed.requests, followed.workloads.evictions) == ([], [])
+
+
+async def test_a_broker_whose_pod_is_being_replaced_keeps_a_level_waiting_and_halts_nothing() -> None:
+    """Another operator may take its time between the old pod and the next one."""
+    followed = Followed()
+    await followed.work()
+    followed.workloads._stop("broker-1", followed.workloads.uid("broker-1"))
+    for _ in range(12):
+        followed.pass_time(timedelta(seconds=1))
+        assert await followed.controller.reconcile(KEY) is not None
+        stalled = [each for each in followed.api.status["conditions"] if each["type"] == "Stalled"]
+        assert [each["message"] for each in stalled if each["status"] == "True"] == []
+
+
+async def test_a_level_waits_for_the_version_that_a_document_names_before_its_roll_begins() -> None:
+    followed = Followed(versionAnnotation=ANNOTATION, version="2")
+    followed.as_koperator_makes_them()
+    followed.version = "2"
+    await followed.work(1)
+    assert followed.level != 1
+    text = "the other operator has not processed the change of KafkaCluster orders yet"
+    assert (followed.reason[0], followed.reason[1].partition(";")[0]) == ("RollingNodes", text)
+    names = (f"selector {SELECTOR}", f"versionAnnotation {ANNOTATION}", "version 2")
+    assert templates(followed, names) == {"orders": Template("", 4, "no pod of orders has version 2 yet")}
+    followed.restart("broker-0")
+    await followed.work(1)
+    assert followed.reason[1].startswith("the other operator has still to restart pod broker-1, ")
+    for pod in PODS[1:]:
+        followed.annotate(pod, ANNOTATION, "2")
+        followed.workloads.change_pod(pod, lambda raw: raw["spec"]["containers"][0].update(image="kafka:4.4.0"))
+    await followed.work(4)
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
+
+
+def test_wait_for_rolled_reads_the_version_of_the_newest_pod_of_each_owner() -> None:
+    followed = Followed()
+    names = (f"selector {SELECTOR}", f"versionAnnotation {ANNOTATION}")
+    first = templates(followed, names)
+    assert [(name, each is not None and each.replicas) for name, each in first.items()] == [
+        ("broker", 3), ("controller", 1),
+    ]  # fmt: skip
+    followed.restart("broker-0")
+    second = templates(followed, names)
+    assert (second["broker"] == first["broker"], second["controller"] == first["controller"]) == (False, True)
+    followed.annotate("broker-0", ANNOTATION, None)
+    text = (
+        f"pod broker-0, the newest of its owner, has no annotation {ANNOTATION} (selector {SELECTOR}); "
+        "correct spec.workload.pods.versionAnnotation, or set the annotation in the resource of the cluster"
+    )
+    assert templates(followed, names) == {SELECTOR: Template("", 0, text)}

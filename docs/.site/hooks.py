@@ -25,7 +25,11 @@ _LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 _PAGE = re.compile(r"`(docs/[\w/-]+\.md)`")
 """How the README of the chart names a page: its packages have no docs, so that a link would lead nowhere there."""
 
-_IDENTIFIER = re.compile(r"(?<=<td><code>)[\w.\[\]-]{25,}(?=</code>)")
+_IDENTIFIER = re.compile(r"<code>([\w./,|=:{}\[\] -]+)</code>")
+_BETWEEN_PARTS = re.compile(r"(?<=[./,|=])(?=\w)")
+_BETWEEN_WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")
+_LONG = 20
+"""Characters of a part of an identifier from which on it may break between its words."""
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 
 
@@ -45,19 +49,25 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let identifiers in tables break behind their dots only, and name each cell by its column: on a narrow screen a
-    row becomes a card without the row of headings.
+    """Let code in tables break behind dots, slashes and other signs only, a very long name also between its words; and
+    name each cell by its column: on a narrow screen a row becomes a card without the row of headings.
     """
-    return _TABLE.sub(_named_cells, _IDENTIFIER.sub(lambda found: found[0].replace(".", ".<wbr>"), html))
+    return _TABLE.sub(_table_for_screens, html)
 
 
-def _named_cells(table: re.Match[str]) -> str:
-    headings = [re.sub("<[^>]*>", "", heading) for heading in re.findall(r"<th[^>]*>(.*?)</th>", table[0], re.DOTALL)]
-    return "<tr>".join(_named_row(row, iter(headings)) for row in table[0].split("<tr>"))
+def _table_for_screens(found: re.Match[str]) -> str:
+    table = _IDENTIFIER.sub(lambda code: f'<code class="name">{_breakable(code[1])}</code>', found[0])
+    headings = [re.sub("<[^>]*>", "", heading) for heading in re.findall(r"<th[^>]*>(.*?)</th>", table, re.DOTALL)]
+    return "<tr>".join(_named_row(row, iter(headings)) for row in table.split("<tr>"))
+
+
+def _breakable(identifier: str) -> str:
+    parts = _BETWEEN_PARTS.split(identifier)
+    return "<wbr>".join(_BETWEEN_WORDS.sub("<wbr>", part) if len(part) > _LONG else part for part in parts)
 
 
 def _named_row(row: str, names: Iterator[str]) -> str:
-    return re.sub("<td", lambda _: f'<td data-column="{next(names, "")}"', row)
+    return re.sub("<td", lambda _: f'<td data-column="{next(names, "").replace(chr(34), "&quot;")}"', row)
 
 
 def _relinked(text: str, source: str) -> str:

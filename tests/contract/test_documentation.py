@@ -74,6 +74,7 @@ ABOUT_OTHERS = (
     "docs/how-to/argo-cd.md",
     "docs/how-to/drain-a-node.md",
     "docs/how-to/flux.md",
+    "docs/how-to/in-other-consoles.md",
     "docs/explanation/compared.md",
 )
 """Pages with sentences about other products, which are to be checked against what those say of themselves."""

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from pathlib import Path
 
 import pytest
 
 from tests.kafkafeatures.cli.test_cluster_page import bar, cells
-from tests.kafkafeatures.cli.test_report_page import Page
+from tests.kafkafeatures.cli.test_report_page import Page, commands
 from tests.kafkasim.commands import shell
 from tests.kafkasim.documents import PROGRAM, document, release
 from tests.kafkasim.test_process import heard, simulator
 
 WAYS = "Steps, in their order"
-
-
-def commands(page: str) -> list[str]:
-    return [unescape(line) for line in re.findall('<code class="command">(.*?)</code>', page)]
 
 
 def test_the_page_of_a_waiting_plan_is_amber_and_has_its_approve_command(tmp_path: Path) -> None:

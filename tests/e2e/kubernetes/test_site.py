@@ -68,5 +68,6 @@ def test_the_site_shows_the_syntax_of_consents(site: Path) -> None:
 
 def test_a_long_identifier_in_a_table_can_break_behind_its_dots(site: Path) -> None:
     fields = (site / "reference/fields.html").read_text()
-    assert "<code>spec.<wbr>cluster.<wbr>controllerListener.<wbr>tls" in fields
+    assert '<code class="name">spec.<wbr>cluster.<wbr>controllerListener.<wbr>tls' in fields
     assert '<td data-column="Meaning">' in fields
+    assert 'data-column="releaseVersion: &quot;4.3&quot;"' in (site / "explanation/compared.html").read_text()

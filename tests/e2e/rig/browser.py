@@ -1,4 +1,7 @@
-"""A page in a real browser: its document as the browser made it, what its console says, and how it can be read."""
+"""A page in a real browser: its document as the browser made it, what its console says, and how it can be read.
+
+No window of Chromium is narrower than 500 pixels, so a page of any width is shown in a frame.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,11 @@ _ANSWER = """
 const found = (() => { %s })();
 document.body.replaceChildren(Object.assign(document.createElement("pre"), { textContent: JSON.stringify(found) }));
 """
+_FRAME = """<!doctype html>
+<meta name="color-scheme" content="light dark">
+<iframe srcdoc="{}" style="width: {}px; height: 900px; border: 0"></iframe>
+<script>onload = () => document.body.replaceChildren(frames[0].document.querySelector("pre"))</script>
+"""
 AS_PRINTED = """
 for (const sheet of document.styleSheets) for (const rule of [...sheet.cssRules])
   if (rule.media?.mediaText === "print") for (const one of rule.cssRules)
@@ -102,10 +110,11 @@ def evaluated(page: Path, profile: Path, script: str, *, width: int = 1280, is_d
     """What this script returns in the page. It opens a copy that allows this one script beside what the page allows."""
     text, count = _POLICY.subn(_with_ours, page.read_text())
     assert count == 1
+    text = text.replace("</html>", f'<script nonce="ours">{_ANSWER % script}</script></html>')
     copy = profile.with_name("evaluated.html")
-    copy.write_text(text.replace("</html>", f'<script nonce="ours">{_ANSWER % script}</script></html>'))
+    copy.write_text(_FRAME.format(escape(text), width))
     scheme = f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"
-    done = _chromium(copy, profile, f"--window-size={width},900", scheme)
+    done = _chromium(copy, profile, f"--window-size={width + 100},1000", "--hide-scrollbars", scheme)
     assert "CONSOLE" not in done.stderr, done.stderr
     (found,) = re.findall("<pre>(.*)</pre>", done.stdout, re.DOTALL)
     return json.loads(unescape(found))

@@ -62,3 +62,12 @@ def test_html_is_not_escaped_again() -> None:
     html = Html("<i>a</i>")
     assert html_parts.text(html) is html
     assert html_parts.lines((html, "<")) == "<i>a</i><br>&lt;"
+
+
+def test_an_axis_of_one_moment_has_one_tick() -> None:
+    assert Axis(NOW, NOW).ticks == '<span style="left:0%">03:04:05</span>'
+    assert Axis(NOW, NOW + timedelta(seconds=2)).ticks.count("<span") == 3
+
+
+def test_a_time_without_seconds_stays_on_one_line() -> None:
+    assert html_parts.text("until 2026-01-07 22:59") == 'until <span class="whole">2026-01-07 22:59</span>'

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
-from html import unescape
 from threading import Event, Thread
 from typing import Any
 
@@ -27,7 +26,7 @@ from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.environment import Environment
 from tests.kafkafeatures import statuses
-from tests.kafkafeatures.cli.test_report_page import Page
+from tests.kafkafeatures.cli.test_report_page import Page, commands
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 
@@ -280,11 +279,6 @@ def test_the_page_of_a_resource_has_what_its_report_has_and_its_events(pages: Re
 @pytest.mark.parametrize("path", ["kafka/gone", "kafka", "../etc/passwd", "kafka/orders/"])
 def test_there_is_no_page_of_what_is_not_in_the_list(pages: ResourcePages, path: str) -> None:
     assert pages(path) is None
-
-
-def commands(page: str | None) -> list[str]:
-    """The commands on a page, to be copied."""
-    return [unescape(line) for line in re.findall('<code class="command">(.*?)</code>', page or "")]
 
 
 STATES = {

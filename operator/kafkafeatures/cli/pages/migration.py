@@ -36,6 +36,7 @@ STYLE_OF_MIGRATIONS = Html("""
 .waits { background: repeating-linear-gradient(90deg, var(--bar) 0 2px, transparent 2px 5px); }
 .track .both, .key .both { background: var(--wait); height: 60%; }
 .finalized { background: var(--good); border-left: 4px solid var(--bad); }
+.modes td:last-child { min-width: 10rem; }
 """)
 _LEGEND = (
     ("zookeeper", "ZooKeeper mode, or not started yet"),
@@ -120,7 +121,7 @@ def _timeline(history: MigrationHistory, states: Sequence[StateChange], log: Rol
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
     caption = f"Modes of {counted(len(nodes), 'broker')}, {window}, as the metadata log has them{omitted}"
     # + 1: the track of the cluster comes first
-    yield with_axis(table(caption, ("Node", "When", "At the end"), track_rows[: MAX_NODES + 1], "drawn"), axis)
+    yield with_axis(table(caption, ("Node", "When", "At the end"), track_rows[: MAX_NODES + 1], "drawn modes"), axis)
     used = {style for _, pieces in tracks for style, _, _ in pieces}
     yield legend((style, words) for style, words in _LEGEND if style in used)
     rows = [("the cluster", _name_of(state), *_when(state.at, log)) for state in states]

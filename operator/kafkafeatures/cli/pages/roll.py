@@ -44,7 +44,7 @@ STYLE_OF_ROLLS = Html("""
 .track span, .key span { position: absolute; bottom: 0; height: 100%; min-width: 2px; box-sizing: border-box; }
 .axis { position: relative; height: 1.3rem; font-weight: normal; color: var(--muted); font-size: .85rem; }
 .axis span { position: absolute; transform: translateX(-50%); white-space: nowrap; }
-.axis span:first-child { transform: none; } .axis span:last-child { transform: translateX(-100%); }
+.axis span:last-child { transform: translateX(-100%); } .axis span:first-child { transform: none; }
 .keys { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; margin: .6rem 0; list-style: none;
   font-size: .9rem; } .key { display: flex; align-items: center; gap: .4rem; }
 .key i { position: relative; width: 1.8rem; height: 1.1rem; background: var(--box); display: inline-block; }

@@ -40,13 +40,14 @@ class Axis(Struct, frozen=True):
 
     @property
     def ticks(self) -> Html:
-        """HTML of the ticks: begin, middle and end; times of day, or also the days if the axis is a day or longer."""
+        """HTML of the ticks: begin, middle and end, or the one moment of the axis; times of day, or also the days if it
+        is a day or longer.
+        """
         middle = self.begin + (self.end - self.begin) / 2
+        moments = (self.begin, middle, self.end) if self.begin < self.end else (self.begin,)
         format_moment = clock if self.end - self.begin < DAY else _day
         tick = Html('<span style="left:{:.0f}%">{}</span>')
-        return Html().join(
-            tick.format(self.at(moment), format_moment(moment)) for moment in (self.begin, middle, self.end)
-        )
+        return Html().join(tick.format(self.at(moment), format_moment(moment)) for moment in moments)
 
 
 def legend(kinds: Iterable[tuple[str, str]]) -> Html:

@@ -35,7 +35,7 @@ class Html(Markup):
 
 BREAK = Html("<br>")
 _CODE_OR_WHOLE = re.compile(
-    r"`([^`]+)`|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|(?:\d+-)?\d+ \((?:up to )?\d[\w.]*-IV\d+\))", re.ASCII
+    r"`([^`]+)`|(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?(?: UTC)?|(?:\d+-)?\d+ \((?:up to )?\d[\w.]*-IV\d+\))", re.ASCII
 )
 """Groups: 1, a command in backticks; 2, a time or a level, which must stay on one line."""
 _FORMS = {1: Html("<code>{}</code>"), 2: Html('<span class="whole">{}</span>')}
@@ -52,7 +52,7 @@ STYLE = Html("""
   --good-fill: #173d23; --bad-fill: #571c1c; --wait-fill: #4d390f; --none-fill: #2e2e2e; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); margin: 2rem auto;
   max-width: 72rem; padding: 0 1rem; }
-p { overflow-wrap: anywhere; }
+p, h1, h2, h3 { overflow-wrap: anywhere; }
 h2 + .scroll caption { margin-top: 0; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } caption { text-align: left; color: var(--muted); margin-top: .8rem; }
@@ -68,6 +68,7 @@ summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .whole { white-space: nowrap; }
 .command { display: block; margin: .3rem 0; overflow-wrap: anywhere; user-select: all; background: var(--box);
   padding: .3rem .6rem; border-radius: .3rem; }
+.command span { display: inline-block; max-width: 100%; }
 .good-bar { border-left: 6px solid var(--good); } .bad-bar { border-left: 6px solid var(--bad); }
 .wait-bar { border-left: 6px solid var(--wait); }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr)); gap: .8rem; }
@@ -195,7 +196,13 @@ def box(style: str, head: str, *details: str) -> Html:
 
 def to_copy(purpose: str, command: str) -> Html:
     """A command on a line of its own, below what it is for. A click selects all of it."""
-    return Html('<p>{}:<code class="command">{}</code></p>').format(text(purpose), command)
+    return Html("<p>{}:{}</p>").format(text(purpose), _command(command))
+
+
+def _command(value: str) -> Html:
+    """A command of which no word breaks, as behind the hyphens of a flag, unless the word is longer than a line."""
+    words = Html(" ").join(map(Html("<span>{}</span>").format, value.split(" ")))
+    return Html('<code class="command">{}</code>').format(words)
 
 
 def filled(style: str, value: object, below: str = "") -> Html:
@@ -208,8 +215,7 @@ def filled(style: str, value: object, below: str = "") -> Html:
 def remedy(value: str) -> Html:
     """Remedy as HTML: each command on a line of its own, so that it can be copied."""
     return Html().join(
-        Html('<code class="command">{}</code>').format(part) if number % 2 else text(part.lstrip("; "))
-        for number, part in enumerate(_COMMAND.split(value))
+        _command(part) if number % 2 else text(part.lstrip("; ")) for number, part in enumerate(_COMMAND.split(value))
     )
 
 

@@ -290,17 +290,20 @@ async def test_a_level_waits_for_the_next_pod_of_a_broker_that_no_longer_runs_an
     assert followed.api.condition("NodesRolled")["status"] == "False"
 
 
-async def test_pods_of_a_stateful_set_that_another_document_rolls_are_not_taken_for_those_of_another_operator() -> None:
+async def test_an_older_document_that_restarts_the_same_pods_is_followed_as_any_other_operator() -> None:
     followed = Followed()
     older = {"namespace": OLDER.namespace, "name": OLDER.name, "uid": "0", "creationTimestamp": "2020-01-01T00:00:00Z"}
     rolls = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
     followed.claims.note(
         {"metadata": older, "spec": {"mode": "Apply", "workload": rolls}, "status": {"clusterId": "x"}}
     )
+    followed.label("broker-0", REVISION, "newer")
     await followed.work(1)
-    assert followed.level != 1
-    assert followed.reason[0] == "DriverConflict"
-    assert "KafkaFeatures older restarts the pods of StatefulSet broker too" in followed.reason[1]
+    assert (followed.level == 1, followed.reason[0]) == (False, "RollingNodes")
+    followed.label("broker-1", REVISION, "newer")
+    followed.label("broker-2", REVISION, "newer")
+    await followed.work()
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
 
 
 async def test_without_the_right_to_list_pods_the_message_names_the_value_of_the_chart() -> None:

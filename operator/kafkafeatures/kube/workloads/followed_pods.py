@@ -58,8 +58,8 @@ Json = Mapping[str, Any]
 
 
 class FollowedPods:
-    """`WorkloadPort` for the pods that the selector of a document matches. `rival`: returns, for the name of a
-    StatefulSet, the older resource that restarts its pods; empty for none.
+    """`WorkloadPort` for the pods that the selector of a document matches. Another resource that restarts them is no
+    rival: its restarts are followed as any others.
     """
 
     def __init__(
@@ -74,7 +74,6 @@ class FollowedPods:
         self._namespace = namespace
         self._rollout = rollout
         self._clock = clock
-        self._rival = rival
 
     async def read(self) -> WorkloadsReading | Failure:
         return await reading_of(self._read(), self._namespace, REMEDY)
@@ -97,11 +96,7 @@ class FollowedPods:
             text, remedy = unknown
             subject = f"the selector {rollout.selector} in namespace {self._namespace}"
             return Failure(FailureKind.REJECTED, subject, text, remedy)
-        checked = (
-            replace(each, conflict=self._rival(each.name)) if each.kind == "StatefulSet" else each
-            for each in _sets_of(pods, rollout)
-        )
-        return WorkloadsReading(at, tuple(checked), namespace=self._namespace)
+        return WorkloadsReading(at, tuple(_sets_of(pods, rollout)), namespace=self._namespace)
 
 
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:

@@ -56,8 +56,7 @@ class Followed(Story):
     def have_owners_of_their_own(self) -> None:
         """Each pod is owned by an object for this pod alone, as with `enableInstanceAPI` of KubeBlocks."""
         for pod in PODS:
-            owner = {"kind": "Instance", "name": pod, "uid": f"uid-of-{pod}", "controller": True}
-            self.workloads.change_pod(pod, lambda raw, owner=owner: raw["metadata"].update(ownerReferences=[owner]))
+            self.workloads.change_pod(pod, _of_an_instance)
 
     def as_koperator_makes_them(self) -> None:
         """Pods without a revision, of one KafkaCluster, from now on too."""
@@ -117,6 +116,11 @@ def _set(texts: Json, name: str, value: str | None) -> None:
     texts.pop(name, None)
     if value is not None:
         texts[name] = value
+
+
+def _of_an_instance(pod: Json) -> None:
+    name = pod["metadata"]["name"]
+    pod["metadata"]["ownerReferences"] = [{"kind": "Instance", "name": name, "uid": f"of-{name}", "controller": True}]
 
 
 def _of_kafka_cluster(pod: Json) -> None:

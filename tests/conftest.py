@@ -32,6 +32,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
 
 
+def pytest_configure() -> None:
+    gc.disable()  # while tests are collected: all that is made then stays
+
+
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.enable()

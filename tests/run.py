@@ -58,6 +58,12 @@ ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if SOAK else []
 """Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
 
 WHOLE_RUNS = [
+    "tests/featurelog/test_clients.py",
+    "tests/featurelog/test_clients_soundness.py",
+    "tests/featurelog/test_commits.py",
+    "tests/featurelog/test_delta.py",
+    "tests/featurelog/test_mended_copies.py",
+    "tests/featurelog/test_remove_cluster.py",
     "tests/featurelog/test_fleet.py",
     "tests/featurelog/test_run.py",
     "tests/featurelog/test_killed.py",
@@ -67,6 +73,10 @@ WHOLE_RUNS = [
     "tests/featurelog/tables/test_properties.py",
 ]
 """Tests of the pipeline without Spark that take too long for the inner loop."""
+HISTORIES_AND_ROLLS = ["tests/reliability", "tests/rolls"]
+"""Tests of the simulation itself: that a seed repeats its history, and that the checker detects each forged record."""
+ELSEWHERE = ["tests/e2e", *HISTORIES_AND_ROLLS, *WHOLE_RUNS]
+"""Tests that other suites run than that of the fast ones."""
 
 MIGRATIONS = [
     f"tests/e2e/kafka/test_{name}.py"
@@ -91,12 +101,17 @@ SUITES = [
     Suite("layers", [["lint-imports", "--no-cache"], [*PY, "tests.names"]], 0.3),
     Suite(
         "unit",
-        [[*PYTEST, *FILE_BY_FILE, "tests", "--ignore=tests/e2e", *(f"--ignore={one}" for one in WHOLE_RUNS)]],
+        [[*PYTEST, *FILE_BY_FILE, "tests", *(f"--ignore={path}" for path in ELSEWHERE)]],
         3,
     ),
     Suite(
         "simulation",
-        [[*PY, "tests.reliability", "simulate", "--seed", SEED, "--runs", HISTORIES], *CALIBRATION, *ROLLS],
+        [
+            [*PYTEST, *FILE_BY_FILE, *HISTORIES_AND_ROLLS],
+            [*PY, "tests.reliability", "simulate", "--seed", SEED, "--runs", HISTORIES],
+            *CALIBRATION,
+            *ROLLS,
+        ],
         5,
     ),
     Suite(

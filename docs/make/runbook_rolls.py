@@ -110,8 +110,9 @@ OF_ROLLS: Mapping[Reason, Page] = {
     ),
     Reason.STRIMZI_PAUSED: page(
         r"""
-        Safe: The operator changes no level and asks for no restart. While the `Kafka` is paused, Strimzi rolls no pod
-        of it either; a pod that is deleted or evicted comes back at once, from the newest template.
+        Safe: The operator changes no level and asks for no restart. Strimzi ends a reconciliation that runs, with its
+        roll, and begins no other while the `Kafka` is paused; a pod that is deleted or evicted comes back at once, from
+        the newest template.
 
         Confirm:
 

@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kraftlog.errors import MalformedError
@@ -152,12 +151,13 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
 
 @lru_cache(maxsize=256)  # more than there are types; a log may hold any number of others
 def readers_of(control: bool, key: int) -> tuple[RecordType, Readers] | None:
-    """The type and its decoders, which are loaded here; None for a key that no release has."""
+    """The type and its decoders, which are compiled here; None for a key that no release has."""
     kind = type_of(control, key)
     if kind is None:
         return None
-    readers: Readers = import_module(f"kraftlog.decoders.{module_name(kind)}").READERS
-    return kind, readers
+    from kraftlog.decoders.compiled import readers  # many who import this module decode no record
+
+    return kind, readers(kind)
 
 
 def type_of(control: bool, key: int) -> RecordType | None:
@@ -168,11 +168,6 @@ def type_of(control: bool, key: int) -> RecordType | None:
 
         return next(kind for kind in OTHER_TYPES if kind.key == key)
     return record_type
-
-
-def module_name(kind: RecordType) -> str:
-    """The name of its module in `decoders`."""
-    return kind.name.removesuffix("_RECORD").lower()
 
 
 def _body(readers: Readers, version: int, value: bytes, position: int) -> tuple[dict[str, Any], str]:

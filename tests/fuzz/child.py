@@ -43,8 +43,8 @@ CLAIMS = [
 
 
 def executions(name: str) -> int:
-    """All that are asked for in `make soak`, else a tenth of them."""
-    return DECODERS[name].executions // (1 if SOAK else 10)
+    """All that are asked for in `make soak`, else one in twenty."""
+    return DECODERS[name].executions // (1 if SOAK else 20)
 
 
 def mutated(name: str) -> Iterator[Input]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble
 from kafkasim.migration.topics import states
 from kafkasim.plan import TopicPlan
 from kraftlog.image import ZkMigrationState
+from tests.amounts import some
 from tests.kafkasim.migrating import ORDERS, Migration, migrating
 
 SINGLE = TopicPlan("single", ((2,),))
@@ -330,9 +332,10 @@ class NamesAWrongPort(OtherAddresses):
     wrong = True
 
 
-@pytest.mark.parametrize("remembers", [True, False], ids=["the process is the same", "the process is new"])
-@pytest.mark.parametrize("names", [NamesOne, NamesNone, NamesAWrongPort])
-@pytest.mark.parametrize("position", ["PreMigration", "Flagging", "Copied"])
+@pytest.mark.parametrize(
+    ("position", "names", "remembers"),
+    some(product(["PreMigration", "Flagging", "Copied"], [NamesOne, NamesNone, NamesAWrongPort], [True, False])),
+)
 async def test_znodes_are_not_deleted_while_controllers_run_that_the_document_does_not_name(
     migration: Migration, position: str, names: type[OtherAddresses], remembers: bool
 ) -> None:

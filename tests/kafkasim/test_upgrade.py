@@ -20,10 +20,22 @@ RELEASE = "4.2"
 REACHED = {"metadata.version": 29, "group.version": 1, "share.version": 1, "streams.version": 1}
 
 
+FLAGS = ("--release", RELEASE, "--metadata-version", "25", "--feature", "share.version=1")
+
+
 @pytest.fixture
 def server() -> Iterator[str]:
-    with simulator("--release", RELEASE, "--metadata-version", "25", "--feature", "share.version=1") as process:
+    with simulator(*FLAGS) as process:
         yield str(heard(process)["bootstrapServers"])
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> Iterator[str]:
+    """The server of all tests after which its levels are those of before."""
+    with simulator(*FLAGS) as process:
+        server = str(heard(process)["bootstrapServers"])
+        yield server
+        assert finalized(server)["metadata.version"] == 25
 
 
 def finalized(server: str) -> dict[str, int]:
@@ -63,8 +75,8 @@ def test_upgrade_raises_only_the_features_that_are_named(server: str) -> None:
         ("share.version=1 --release 4.2", 64, "not allowed with argument --feature"),
     ],
 )
-def test_upgrade_refuses_a_feature_that_it_cannot_raise(server: str, feature: str, code: int, message: str) -> None:
-    done = shell(f"{PROGRAM} upgrade --feature {feature} --bootstrap-server {server} --yes")
+def test_upgrade_refuses_a_feature_that_it_cannot_raise(unchanged: str, feature: str, code: int, message: str) -> None:
+    done = shell(f"{PROGRAM} upgrade --feature {feature} --bootstrap-server {unchanged} --yes")
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
@@ -76,22 +88,22 @@ def test_a_dynamic_quorum_needs_its_consent_typed_in_a_terminal(server: str) -> 
     assert (done.code, finalized(server)["kraft.version"]) == (0, 1)
 
 
-def test_upgrade_keeps_a_level_that_is_higher_than_that_of_the_release(server: str) -> None:
-    done = shell(f"{PROGRAM} upgrade --release 3.9 --bootstrap-server {server} --yes")
+def test_upgrade_keeps_a_level_that_is_higher_than_that_of_the_release(unchanged: str) -> None:
+    done = shell(f"{PROGRAM} upgrade --release 3.9 --bootstrap-server {unchanged} --yes")
     assert done.returncode == 0, done.stderr
     first = "metadata.version is at 25 (4.0-IV3), above 21 (3.9-IV0) of Kafka 3.9: upgrade never downgrades"
     assert done.stderr.splitlines()[0] == first
-    assert finalized(server)["metadata.version"] == 25
+    assert finalized(unchanged)["metadata.version"] == 25
 
 
-def test_upgrade_without_a_terminal_needs_yes_except_for_a_dry_run(server: str) -> None:
-    words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server}"
+def test_upgrade_without_a_terminal_needs_yes_except_for_a_dry_run(unchanged: str) -> None:
+    words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {unchanged}"
     done = shell(words)
     assert (done.returncode, "not a terminal; use --yes to skip confirmation" in done.stderr) == (64, True)
     dry = shell(f"{words} --dry-run")
     assert dry.returncode == 0
     assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in dry.stdout
-    assert finalized(server)["metadata.version"] == 25
+    assert finalized(unchanged)["metadata.version"] == 25
 
 
 @pytest.mark.parametrize(("answer", "code", "level"), [("y\n", 0, 29), ("n\n", 4, 25)])

@@ -1,6 +1,6 @@
-"""A decoder that walks the schema table field by field: what the generated decoders are held against.
+"""A decoder that walks the schema table field by field: what the compiled decoders are held against.
 
-It is slow and plain: no field is taken together with another, and nothing is written down before it runs.
+It is slow and plain: no field is taken together with another, and no text is compiled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The generated decoders, compared with the generator, with a plain reader, and with records that Kafka wrote."""
+"""The compiled decoders, compared with a plain reader of their schemas and with records that Kafka wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kraftlog.schema import RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 from kraftlog.schema.types import Layout
 from tests.amounts import share
-from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, decoder_files
 from tests.kraftlog.plain_reader import reader as plain_reader
 from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
 from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
@@ -25,7 +24,7 @@ EVERY = pytest.mark.parametrize(
 )
 
 
-def generated(kind: RecordType, version: int, layout: Layout) -> Reader:
+def compiled(kind: RecordType, version: int, layout: Layout) -> Reader:
     readers = readers_of(kind.control, kind.key)
     assert readers is not None
     return {name: reader for reader, name in readers[1][version]}[layout.name]
@@ -39,12 +38,6 @@ def outcome(reader: Reader, data: bytes) -> object:
         return "refused"
 
 
-def test_the_checked_in_decoders_are_those_that_the_generator_writes() -> None:
-    made = decoder_files()
-    assert {*made, *(DECODERS / name for name in BY_HAND)} == {*DECODERS.glob("*.py")}
-    assert [path.name for path, text in made.items() if path.read_text() != text] == []
-
-
 @EVERY
 @settings(max_examples=share(25))
 @given(data=st.data())
@@ -53,7 +46,7 @@ def test_a_decoder_reads_the_same_as_a_plain_reader_of_its_schema(
 ) -> None:
     content = encode(Decoded(kind, version, data.draw(body(layout.fields, version)), layout.name))
     value = bytearray(content if kind.control else content[3:])
-    ours, plain = generated(kind, version, layout), plain_reader(layout, version)
+    ours, plain = compiled(kind, version, layout), plain_reader(layout, version)
     assert ours(bytes(value), 0) == plain(bytes(value), 0)
     for _ in range(data.draw(st.integers(0, 3))):  # and it refuses what that refuses
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))

@@ -31,7 +31,7 @@ from tests.reliability.migration_rules import no_broker_is_left_behind, no_topic
 from tests.reliability.migrations import FIRST, MIGRATIONS
 from tests.reliability.records import Copies, History, Sent, Stored
 from tests.reliability.simulation import simulate, trace_of
-from tests.reliability.test_reliability import changed, in_each_version
+from tests.reliability.test_reliability import changed, in_each_version, simulated
 
 
 def keeps_its_topics(history: History) -> bool:
@@ -45,7 +45,7 @@ def keeps_its_topics(history: History) -> bool:
 def history_with(kind: type[Any], desired: str, also: Callable[[History], bool] = lambda _: True) -> History:
     """The first history with restarts and a record of this kind, at whose end the document asks for `desired`."""
     for seed in range(FIRST, 6_000, MIGRATIONS):
-        history = simulate(seed)
+        history = simulated(seed)
         ends = [one for one in history.records if isinstance(one, Aimed) and one.over]
         begun = any(MigrationFacts(history).steps(RESTART))
         happened = any(isinstance(one, kind) for one in history.records)

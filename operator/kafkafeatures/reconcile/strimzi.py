@@ -33,17 +33,19 @@ TLS, SCRAM = "tls", "scram-sha-512"
 """Types of the authentication of a listener that a KafkaUser may have."""
 
 
-_CA = (
-    "the Kafka's own Secrets (-trustbundle, -cluster-ca-cert) have it, of a listener with a certificate of its own "
-    "status.listeners; if not yet, Strimzi has to reconcile; or name another listener in spec.cluster.strimzi.listener"
+_TRUST = (
+    "the CA must be in the Secrets -trustbundle or -cluster-ca-cert of the Kafka, that of a listener with a "
+    "certificate of its own in status.listeners: wait until Strimzi has reconciled and rolled, see its log, or name "
+    "another listener in spec.cluster.strimzi.listener"
 )
 _BROKERS = SettingNames(
-    _CA,
-    "the certificate of the KafkaUser that spec.cluster.strimzi.user names",
-    "the controllers of Strimzi accept only certificates of the cluster CA: name one in "
+    ca="",
+    client="the certificate of the KafkaUser that spec.cluster.strimzi.user names",
+    controllers="the controllers of Strimzi accept only certificates of the cluster CA: name one in "
     "spec.cluster.strimzi.controllers.clientSecretRef, or leave the controllers unread",
+    trust=_TRUST,
 )
-_CONTROLLERS = SettingNames(_CA, "spec.cluster.strimzi.controllers.clientSecretRef")
+_CONTROLLERS = SettingNames(ca="", client="spec.cluster.strimzi.controllers.clientSecretRef", trust=_TRUST)
 """Names of settings, for remedies."""
 
 
@@ -211,8 +213,8 @@ class StrimziClusters:
             kafka = await self._api.get(PATH.format(namespace, name))
         except Gone:
             raise CredentialsInvalid(
-                f"no Kafka {name} (kafka.strimzi.io/v1) in the namespace {namespace}: its name is another one, or the "
-                "Strimzi that is installed does not serve this version"
+                f"no Kafka {name} (kafka.strimzi.io/v1) in the namespace {namespace}: it was deleted, has another "
+                "name, or the Strimzi that is installed does not serve this version"
             ) from None
         except RequestRefused:
             raise CredentialsInvalid(

@@ -37,4 +37,5 @@ def managed_level(
     target = metadata_version_named(metadata_version or release)
     failure = next((condition for condition in conditions or () if condition.reason == _FAILED), None)
     problem = "" if failure is None else cut(printable(failure.message) or _FAILED, LONGEST_PROBLEM)
-    return ManagedLevel(METADATA_VERSION, f"Strimzi (Kafka {name})", None if target is None else target.level, problem)
+    level, setting = None if target is None else target.level, f"spec.kafka.metadataVersion of Kafka {name}"
+    return ManagedLevel(METADATA_VERSION, f"Strimzi (Kafka {name})", level, problem, setting)

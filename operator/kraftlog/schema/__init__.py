@@ -1,5 +1,5 @@
 """Layouts of record types as data: `types` has the types of these tables, `table` and `others` the entries, `writer`
-makes encoders from entries. The package `kraftlog.decoders` has decoders that are generated from the entries.
+makes encoders from entries. The package `kraftlog.decoders` compiles decoders of them.
 
 Each record type is one entry; no other module has the layout of a body.
 """

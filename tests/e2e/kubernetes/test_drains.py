@@ -23,7 +23,7 @@ from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.kubernetes.webhook import webhook
 from tests.e2e.rig.process import wait_until
 
-KAFKA, POD_SET, POD = "drained", "drained-nodes", "drained-nodes-0"
+KAFKA, POOL, POD_SET, POD = "drained", "nodes", "drained-nodes", "drained-nodes-0"
 DENIAL = "The pod will be rolled by the Strimzi Cluster Operator"
 LABELS = {"strimzi.io/cluster": KAFKA, "strimzi.io/kind": "Kafka", "strimzi.io/name": f"{KAFKA}-kafka"}
 ANNOTATIONS = {"strimzi.io/revision": "1", "strimzi.io/kafka-version": "4.3.1"}
@@ -58,15 +58,16 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
     kinds = (("kafka.strimzi.io", "Kafka"), ("kafka.strimzi.io", "KafkaNodePool"), ("core.strimzi.io", "StrimziPodSet"))
     control_plane.apply(*(kind_of(group, kind) for group, kind in kinds))
     paths = [f"/apis/{group}/v1/namespaces/{NS}/{kind.lower()}s" for group, kind in kinds]
-    kafkas, _, sets = paths
+    _, pools, sets = paths
     for path in paths:
         wait_until(f"the API server serves {path}", partial(is_served, control_plane, path), 60, step=0.1)
     status = {"observedGeneration": 1}
     named = {"namespace": NS, "labels": LABELS}
     kafka = {"apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": {**named, "name": KAFKA}}
-    control_plane.apply({**kafka, "spec": {}, "status": status})
+    pool = {"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaNodePool", "metadata": {**named, "name": POOL}}
+    control_plane.apply(*({**each, "spec": {}, "status": status} for each in (kafka, pool)))
     template = {"metadata": {"name": POD, "labels": LABELS, "annotations": ANNOTATIONS}}
-    owners = owned_by(control_plane.read(f"{kafkas}/{KAFKA}"))
+    owners = owned_by(control_plane.read(f"{pools}/{POOL}"))
     of_set = {**named, "name": POD_SET, "ownerReferences": owners}
     pod_set = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "metadata": of_set}
     control_plane.apply({**pod_set, "spec": {"pods": [template]}, "status": status})

@@ -111,10 +111,11 @@ def test_the_pods_of_the_cluster_show_which_release_runs_in_each(namespace: Name
         metadata: dict[str, object] = {"namespace": "kafka", "name": name, "uid": name}
         metadata |= {"labels": labels, "annotations": annotations}
         metadata |= {"creationTimestamp": "2026-11-30T00:00:00Z", "generation": 1}
-        owners = [{"kind": "Kafka", "name": owner, "uid": owner}]
+        owners = [{"name": owner, "uid": owner}]
         namespace.api.store(f"{path}/{name}", {"metadata": metadata | {"ownerReferences": owners}, **more})
 
-    store(sets, "orders-nodes", "uid", spec={"pods": [{"metadata": {"name": "orders-nodes-0"}}]})
+    store("/apis/kafka.strimzi.io/v1/namespaces/kafka/kafkanodepools", "nodes", "", status={})
+    store(sets, "orders-nodes", "nodes", spec={"pods": [{"metadata": {"name": "orders-nodes-0"}}]})
     store("/api/v1/namespaces/kafka/pods", "orders-nodes-0", "orders-nodes", spec={"containers": []}, status={})
     with ExitStack() as ending:
         reading = pods_of_strimzi(StrimziSpec(name="orders"), Kube(kubeconfig(), ending))

@@ -32,6 +32,7 @@ POD_SET = f"{SETS}/broker"
 RESTART, PAUSE = "strimzi.io/manual-rolling-update", "strimzi.io/pause-reconciliation"
 OF_KAFKA = {"strimzi.io/cluster": "my-cluster", "strimzi.io/kind": "Kafka"}
 READY = {"type": "Ready", "status": "True"}
+POOL_UID = "uid-of-pool"
 PODS = ("broker-0", "broker-1", "broker-2")
 Json = dict[str, Any]
 
@@ -81,7 +82,7 @@ class Strimzi(Rig):
     def pool_is(self, generation: int = 1, observed: int = 1) -> None:
         """The only node pool."""
         metadata: Json = {"namespace": "kafka", "name": "broker", "labels": {"strimzi.io/cluster": "my-cluster"}}
-        metadata |= {"uid": "uid-of-pool", "generation": generation}
+        metadata |= {"uid": POOL_UID, "generation": generation}
         self.api.server.store(POOL, {"metadata": metadata, "status": {"observedGeneration": observed}})
 
     def wants(self, **revisions: str) -> None:
@@ -92,13 +93,14 @@ class Strimzi(Rig):
     def pod_set(
         self,
         name: str = "broker",
-        owner: str = UID,
+        owner: str = POOL_UID,
         observed: int = 1,
         *,
         is_empty: bool = False,
         is_to_roll: bool = False,
     ) -> None:
-        """A StrimziPodSet with the labels of the cluster. `owner`: uid of its `Kafka`. `is_empty`: of a node pool with
+        """A StrimziPodSet with the labels of the cluster. `owner`: uid of its node pool, which alone owns it
+        (`KafkaCluster.generatePodSets`). `is_empty`: of a node pool with
         0 replicas. `is_to_roll`: with the annotation on which Strimzi restarts all its pods.
         """
         templates = [
@@ -110,7 +112,7 @@ class Strimzi(Rig):
         ]
         uid = {"broker": "uid-of-set"}.get(name, f"uid-of-{name}")
         metadata: Json = {"namespace": "kafka", "name": name, "uid": uid, "generation": 1, "labels": OF_KAFKA}
-        owners = [{"kind": "Kafka", "name": "my-cluster", "uid": owner}]
+        owners = [{"kind": "KafkaNodePool", "name": "broker", "uid": owner}]
         metadata |= {"ownerReferences": owners, "annotations": {RESTART: "true"} if is_to_roll else {}}
         pod_set = {"metadata": metadata, "spec": {"pods": templates}}
         self.api.server.store(f"{SETS}/{name}", {**pod_set, "status": {"observedGeneration": observed}})

@@ -4,6 +4,7 @@ What is missing or does not fit is named.
 
 from __future__ import annotations
 
+import ssl
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings
 from kafkafeatures.kafka.base.requester import Requester
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl
+from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.rig import Rig
@@ -99,6 +101,16 @@ async def test_a_user_with_a_certificate_connects_to_the_listener_with_tls() -> 
     assert settings.bootstrap_servers == (Address("tls.example", 9094),)
     assert settings.brokers.tls == Tls(ca=CERTIFICATES.ca.strip(), certificate=CERTIFICATE, key=PRIVATE_KEY)
     assert settings.controllers == settings.brokers
+
+
+@pytest.mark.parametrize("code", [18, 19, 20, 21])
+async def test_a_ca_that_is_not_trusted_is_one_that_strimzi_writes_and_that_no_setting_names(code: int) -> None:
+    error = ssl.SSLCertVerificationError(1, "CERTIFICATE_VERIFY_FAILED")
+    error.verify_code, error.verify_message = code, "not trusted"
+    settings = await Scene().settings()
+    remedy = tls.failed(error, settings.brokers.tls, named=settings.brokers.named).remedy
+    assert remedy.startswith("the CA must be in the Secrets -trustbundle or -cluster-ca-cert of the Kafka, ")
+    assert remedy.endswith("or name another listener in spec.cluster.strimzi.listener")
 
 
 async def test_a_user_with_a_password_logs_in_by_scram() -> None:

@@ -45,6 +45,17 @@ async def test_a_level_waits_until_the_roll_that_strimzi_makes_is_over() -> None
     assert strimzi.requests == []
 
 
+async def test_the_roll_that_strimzi_makes_waits_for_no_approval_of_our_plan() -> None:
+    strimzi = Strimzi()
+    strimzi.wants(**{pod: f"{pod}-second" for pod in PODS})
+    strimzi.api.edit(approval={"policy": "Always"})
+    await strimzi.work()
+    assert strimzi.reason[0] == "ApprovalRequired"
+    rolled, text = strimzi.api.condition("NodesRolled"), "Strimzi has still to restart pod broker-0"
+    assert (rolled["reason"], text in rolled["message"]) == ("InProgress", True)
+    assert strimzi.api.status["rollout"]["waitingFor"].startswith(text)
+
+
 ROLLED: dict[str, tuple[Callable[[Strimzi], object], str]] = {
     "stopping": (
         lambda strimzi: strimzi.workloads._stop("broker-0", strimzi.workloads.uid("broker-0")),
@@ -128,7 +139,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "paused": (
         lambda strimzi: strimzi.kafka_is(is_paused=True),
-        "StrimziPaused", "Kafka my-cluster is paused: Strimzi restarts no pod of it",
+        "StrimziPaused", "Kafka my-cluster is paused: Strimzi begins no reconciliation of it",
     ),
     "pause has just ended": (
         lambda strimzi: strimzi.kafka_is({"type": "ReconciliationPaused", "status": "True"}),
@@ -144,7 +155,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "sets of two clusters under one label": (
         lambda strimzi: strimzi.pod_set("other", owner="uid-of-another"),
-        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, which does not own it",
+        "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, but no node pool",
     ),
 }  # fmt: skip
 

@@ -26,6 +26,17 @@ async def test_the_level_that_strimzi_sets_is_shown(kafka: dict[str, str], level
     assert "managedProblem" not in feature
 
 
+async def test_a_level_that_requires_another_metadata_version_says_where_strimzi_reads_that() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, version="4.2.0", metadataVersion="3.9-IV0")
+    levels = [{"name": "eligible.leader.replicas.version", "level": 1}]
+    scene.api.edit(features={"levels": levels}, workload={"driver": "None"})
+    await scene.work()
+    (blocker,) = scene.api.status["blockers"]
+    assert blocker["kind"] == "Dependency"
+    assert blocker["remedy"] == "set spec.kafka.metadataVersion of Kafka my-cluster to 4.0-IV1 or higher"
+
+
 FAILED = "Failed to update metadata version to 3.6-IV2"
 
 

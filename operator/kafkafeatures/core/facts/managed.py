@@ -15,9 +15,11 @@ class ManagedLevel(Struct, frozen=True):
     manager: the operator, as messages name it.
     level: the level that it sets; None where it is not known.
     problem: why it could not set the level, in its own words; empty where it reports nothing.
+    setting: where a person names the level that it sets, for remedies.
     """
 
     feature: str
     manager: str
     level: int | None
     problem: str = ""
+    setting: str = ""

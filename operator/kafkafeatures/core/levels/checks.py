@@ -30,6 +30,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     format_level,
+    level_name,
 )
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.dynamic_quorum import addresses_of_voters_are_known, files_do_not_keep_voters
@@ -37,6 +38,7 @@ from kafkafeatures.core.levels.floor import floor_of_target
 from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it, unknown_range
 from kafkafeatures.core.levels.readiness import (
+    UnmetRequirement,
     can_make_the_quorum_dynamic,
     floor_above,
     unmet_dependencies,
@@ -227,12 +229,20 @@ def dependencies_are_met(inputs: LevelCheckInput) -> Iterator[Blocker]:
         yield Blocker(
             BlockerKind.DEPENDENCY,
             str(unmet_dependency),
-            f"set {unmet_dependency.needed} to {unmet_dependency.least} or higher in the same document",
+            _remedy_of(unmet_dependency, inputs.observation),
             feature=unmet_dependency.moved,
             required_level=unmet_dependency.level
             if unmet_dependency.moved == unmet_dependency.feature
             else unmet_dependency.actual,
         )
+
+
+def _remedy_of(unmet: UnmetRequirement, observation: Observation) -> str:
+    """Where to raise the level that is needed: in the document, unless another operator manages it."""
+    setting = next((level.setting for level in observation.managed if level.feature == unmet.needed), "")
+    if setting:
+        return f"set {setting} to {level_name(unmet.needed, unmet.least) or unmet.least} or higher"
+    return f"set {unmet.needed} to {unmet.least} or higher in the same document"
 
 
 def features_exist(inputs: LevelCheckInput) -> Iterator[Blocker]:

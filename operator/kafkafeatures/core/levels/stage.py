@@ -229,11 +229,10 @@ class LevelsState(StageState, frozen=True):
         return Wait(
             Reason.VERIFYING,
             f"a broker forwarded the last change of {change.feature}, and may do so again for 5 minutes; {change} is "
-            "sent after that; changes that can be sent to the active controller itself (bootstrapControllers) need no "
-            "such wait",
+            "sent after that; changes that can be sent to the active controller itself need no such wait",
             delay=min(remaining.total_seconds(), LOOK_AGAIN),
             subject=change.feature,
-            remedy="wait for 5 minutes, or add the controllers to bootstrapControllers",
+            remedy="wait for 5 minutes, or give access to the controllers (bootstrapControllers; strimzi.controllers)",
         )
 
     @property

@@ -64,6 +64,7 @@ def rollout_status(
     """
     if roll is None:
         return None
+    decision = _of_roll(roll, decision)
     is_rolled = roll.needing or roll.in_flight or roll.fleet.followed
     if not roll.is_read or (not is_rolled and roll.is_active):
         # It is not known what remains, so the earlier status stands.
@@ -181,6 +182,14 @@ def _waits_for_levels(roll: Roll) -> bool:
     return roll.levels_first or refused
 
 
+def _of_roll(roll: Roll, decision: Decision) -> Decision:
+    """What the roll waits for. Where another operator alone restarts pods, it waits for that one, and not for what
+    holds back our changes, such as an approval.
+    """
+    is_of_another = roll.fleet.followed and not (roll.needing or roll.in_flight)
+    return roll.decision if is_of_another and roll.decision is not None else decision
+
+
 def _message_of(decision: Decision) -> str:
     return "" if isinstance(decision, Act) else decision.message
 
@@ -191,6 +200,7 @@ def nodes_rolled(roll: Roll | None, decision: Decision) -> ConditionText:
         return None
     if not roll.is_active:
         return "True", Reason.ALL_CURRENT, f"all {roll.total} nodes are current"
+    decision = _of_roll(roll, decision)
     if not roll.is_read:
         return "Unknown", Reason.UNKNOWN, _message_of(decision)
     done = f"{roll.done} of {roll.total} nodes are current"

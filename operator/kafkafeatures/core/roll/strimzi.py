@@ -23,12 +23,14 @@ SEE_LOG = "see the conditions and Events of {}, and the log of the Strimzi clust
 
 
 def paused(kafka: ManagingOperator, namespace: str) -> Blocker | None:
-    """Blocker for a paused `Kafka`: Strimzi would neither end its roll nor act on a request. None if it is not."""
+    """Blocker for a paused `Kafka`: Strimzi ends a reconciliation that runs, with its roll, and begins no other, so it
+    acts on no request. None if it is not paused.
+    """
     if not kafka.is_paused:
         return None
     return Blocker(
         BlockerKind.WORKLOAD,
-        f"{kafka.resource} is paused: Strimzi restarts no pod of it, and a roll may be half done",
+        f"{kafka.resource} is paused: Strimzi begins no reconciliation of it, and a roll may be half done",
         f"kubectl annotate -n {namespace} {kafka.resource.replace(' ', '/').lower()} {PAUSE}-",
         reason=Reason.STRIMZI_PAUSED,
     )

@@ -20,12 +20,14 @@ class Tls:
 
 class SettingNames(NamedTuple):
     """Names of the settings with the CA and with the client certificate, for remedies. `controllers`: remedy where the
-    controllers' listener needs other settings than the brokers' one.
+    controllers' listener needs other settings than the brokers' one. `trust`: remedy where a CA is not trusted that no
+    setting names; empty if `ca` does.
     """
 
     ca: str
     client: str
     controllers: str = ""
+    trust: str = ""
 
 
 OF_KAFKA = SettingNames(

@@ -163,6 +163,8 @@ def failed(
         problem, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
         if names:
             problem += f" (it is for {', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''})"
+        if named.trust and "{0.ca}" in remedy:
+            remedy = named.trust
         return TlsFailed(problem, remedy=remedy.format(named), sent=sent)
     reason = error.reason or ""
     if "BAD_CERTIFICATE" in reason and tls is not None and tls.certificate is None:

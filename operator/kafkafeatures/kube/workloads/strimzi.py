@@ -57,7 +57,8 @@ ROLLED_FOR = (
 )
 """Annotations of pods. Where a pod has another value than its StrimziPodSet, Strimzi restarts it."""
 CONTAINER = "kafka"
-_POOL_LABELS = "strimzi.io/cluster={}"
+CLUSTER = "strimzi.io/cluster"
+_POOL_LABELS = CLUSTER + "={}"
 _LABELS = _POOL_LABELS + ",strimzi.io/kind=Kafka"
 MOST_PODS = 2_000
 """Most StrimziPodSets, or pods, of one cluster that are read."""
@@ -100,7 +101,6 @@ class StrimziPods:
             kafka = await self._api.get(KAFKA.format(self._namespace, self._name))
         except Gone:
             return Failure(FailureKind.REJECTED, kafka_name, "it does not exist", "correct spec.cluster.strimzi.name")
-        uid = str(kafka["metadata"]["uid"])
         if kafka["metadata"].get("deletionTimestamp"):
             return Failure(FailureKind.REJECTED, kafka_name, "it is being deleted", "delete this resource, or wait")
         try:
@@ -110,9 +110,10 @@ class StrimziPods:
             text = "the API server has no KafkaNodePools (kafka.strimzi.io/v1) or StrimziPodSets (core.strimzi.io/v1)"
             return Failure(FailureKind.REJECTED, kafka_name, text, "install the CRDs of Strimzi 1.0 or newer")
         for raw in sets:
-            if uid not in _owners(raw):
-                name, text = raw["metadata"]["name"], f"it has the labels of {kafka_name}, which does not own it"
-                remedy = f"delete StrimziPodSet {name} if it is of an earlier Kafka, or correct its label"
+            if not _is_of(raw, pools):
+                name = raw["metadata"]["name"]
+                text = f"it has the labels of {kafka_name}, but no node pool of it owns this set"
+                remedy = f"correct the label {CLUSTER} of this StrimziPodSet, or of the KafkaNodePool that owns it"
                 return Failure(FailureKind.REJECTED, f"StrimziPodSet {self._namespace}/{name}", text, remedy)
         pods = await self._listed(f"/api/v1/namespaces/{self._namespace}/pods")
         owned = [(raw, [pod for pod in pods if raw["metadata"]["uid"] in _owners(pod)]) for raw in sets]
@@ -154,7 +155,7 @@ def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
         return {name: Template("", 0, f"Kafka {name} not found")}
     pools = objects.objects_of(("kafkanodepools", "kafka.strimzi.io"), "kafka.strimzi.io/v1", _POOL_LABELS.format(name))
     listed = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
-    sets = [raw for raw in listed if kafka["metadata"]["uid"] in _owners(raw)]
+    sets = [raw for raw in listed if _is_of(raw, pools)]
     operator = operator_of(kafka, pools, sets)
     pending, halt = unprocessed(operator), paused(operator, kafka["metadata"]["namespace"])
     made = (_set_of(raw, [], "") for raw in sets if raw["spec"]["pods"])
@@ -246,6 +247,13 @@ def _rolled_for(template: Json) -> dict[str, str]:
 
 def _is_broker(template: Json) -> bool:
     return (template["metadata"].get("labels") or {}).get("strimzi.io/broker-role") != "false"
+
+
+def _is_of(raw: Json, pools: Iterable[Json]) -> bool:
+    """Tell whether one of these node pools owns this StrimziPodSet. The `Kafka` itself owns neither: pools are made by
+    people, and name their `Kafka` in a label (`KafkaCluster.java`, `generatePodSets`).
+    """
+    return any(pool["metadata"]["uid"] in _owners(raw) for pool in pools)
 
 
 def _owners(raw: Json) -> set[str]:

@@ -46,7 +46,7 @@ MERGE = "application/merge-patch+json"
 DEFAULTS = {"4.1.2": "4.1-IV1", "4.4.0": "4.4-IV2"}
 """The metadata.version of a release, where the `Kafka` names none (`kafka-versions.yaml`)."""
 UPGRADE, SAFE_DOWNGRADE = 1, 2
-REASONS = {CA_GENERATION: "CaCertHasNewGeneration", REVISION: "PodHasOldRevision"}
+REASONS = {CA_GENERATION: "ClusterCaCertKeyReplaced", REVISION: "PodHasOldRevision"}
 """Why a pod is restarted (`RestartReason.java`), by the annotation in which it differs."""
 SECONDS = 120.0
 
@@ -157,7 +157,8 @@ class ClusterOperator:
         for each in objects:
             each["metadata"]["ownerReferences"] = owner
         self.plane.apply(*objects)
-        pod_set = made.pod_set(kafka, self.node, self.ids, self.generation)
+        (pool,) = self.plane.read(POOLS)["items"]
+        pod_set = made.pod_set(kafka, pool, self.node, self.ids, self.generation)
         path = f"{SETS}/{pod_set['metadata']['name']}"
         if not (before := self.plane.read(path)):
             self.plane.send("POST", SETS, pod_set)
@@ -211,7 +212,7 @@ class ClusterOperator:
             "type": "Normal",
             "action": "StrimziInitiatedPodRestart",
             "reason": reason,
-            "note": f"Pod {pod} is restarted: {reason}",
+            "note": f"Rolling Pod {pod} due to {reason}",
             "regarding": {**kafka, "uid": self.plane.read(KAFKA).get("metadata", {}).get("uid", "")},
             "related": {"apiVersion": "v1", "kind": "Pod", "name": pod, "namespace": NS},
             "reportingController": "strimzi.io/cluster-operator",
@@ -273,18 +274,21 @@ class ClusterOperator:
         return str(spec.get("metadataVersion") or DEFAULTS[spec["version"]])
 
     def _set_metadata_version(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
-        """Set the level back, up or down, and return the warnings: without the reason of Kafka
-        (`KRaftMetadataManager.java`), and for a level below the release (`KafkaSpecChecker.java`).
+        """Set the level back, up or down, and return the warnings: for a level below the release
+        (`KafkaSpecChecker.java`), and for a refusal, without the reason of Kafka (`KRaftMetadataManager.java`).
         """
         target, current = self._target(spec), self.level("metadata.version")
         version = metadata_version_named(target)
         assert version is not None
-        if version.level != current and not self.set_metadata_version(version.level):
-            return [_warning("MetadataUpdateFailed", f"Failed to update metadata version to {target}")]
+        warnings = []
         if not spec["version"].startswith(target.partition("-")[0]):
-            text = "Metadata version is older than the Kafka version, which suggests that an upgrade is incomplete."
-            return [_warning("KafkaMetadataVersion", text)]
-        return []
+            text = (
+                "Metadata version is older than the Kafka version used by the cluster, which suggests that an upgrade "
+            )
+            warnings.append(_warning("KafkaMetadataVersion", f"{text}is incomplete."))
+        if version.level != current and not self.set_metadata_version(version.level):
+            warnings.append(_warning("MetadataUpdateFailed", f"Failed to update metadata version to {target}"))
+        return warnings
 
     def set_metadata_version(self, level: int) -> bool:
         """Up, or down where nothing is lost; False if Kafka refuses it."""

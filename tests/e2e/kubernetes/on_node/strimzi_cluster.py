@@ -69,14 +69,22 @@ class StrimziCluster:
         self._patch(path, {"metadata": {"annotations": {name: value}}})
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """The reconciliation is paused, and Strimzi has seen it."""
+    def paused_without_notice(self) -> Iterator[None]:
+        """The reconciliation is paused; one that runs goes on, as it read the annotation when it started
+        (`AbstractOperator.reconcile`).
+        """
         self.annotate(KAFKA, PAUSE, "true")
-        self.operator.reconcile()
         try:
             yield
         finally:
             self.annotate(KAFKA, PAUSE, None)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The reconciliation is paused, and Strimzi has seen it."""
+        with self.paused_without_notice():
+            self.operator.reconcile()
+            yield
 
     def settle(self) -> None:
         """Nothing is annotated, paused or outdated any more."""
@@ -113,8 +121,8 @@ class StrimziCluster:
         self.plane.send("DELETE", f"{PODS}/{pod}", {})
 
     def delete(self) -> None:
-        """The `Kafka` alone, as people do who want to create it anew: its pods stay."""
-        self.plane.kubectl("delete", f"kafkas.{GROUP}", NAME, "-n", NS, "--cascade=orphan", "--timeout=30s")
+        """The `Kafka`, with its Secrets, ConfigMaps and Services. Its pods run on: the node pool owns them."""
+        self.plane.kubectl("delete", f"kafkas.{GROUP}", NAME, "-n", NS, "--timeout=30s")
 
     def leave_ghost_broker(self, node_id: int) -> None:
         """A broker of another team, of an older release, registers and dies."""

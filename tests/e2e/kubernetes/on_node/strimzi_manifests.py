@@ -25,7 +25,7 @@ SERVICE, BOOTSTRAP = f"{NAME}-kafka-brokers", f"{NAME}-kafka-bootstrap"
 CLUSTER_LABEL, REVISION, CA_GENERATION = (
     "strimzi.io/cluster",
     "strimzi.io/revision",
-    "strimzi.io/cluster-ca-cert-generation",
+    "strimzi.io/cluster-ca-key-generation",
 )
 SELECTOR = {CLUSTER_LABEL: NAME, "strimzi.io/kind": "Kafka", "strimzi.io/name": f"{NAME}-kafka"}
 _START = """set -eu
@@ -45,7 +45,9 @@ def host_name(pod: str) -> str:
 
 
 def owned_by(kind: str, group: str, name: str, uid: str) -> list[dict[str, Any]]:
-    return [{"apiVersion": f"{group}/v1", "kind": kind, "name": name, "uid": uid, "controller": True}]
+    """References to the only owner. Of pods alone it is the controller (`ModelUtils.createOwnerReference`)."""
+    owner = {"apiVersion": f"{group}/v1", "kind": kind, "name": name, "uid": uid}
+    return [{**owner, "controller": kind == "StrimziPodSet"}]
 
 
 def services() -> list[dict[str, Any]]:
@@ -118,11 +120,15 @@ def node_pool(ids: tuple[int, ...]) -> dict[str, Any]:
     return pool
 
 
-def pod_set(kafka: dict[str, Any], node: Node, ids: tuple[int, ...], generation: int) -> dict[str, Any]:
-    """The StrimziPodSet with whole pods, each with the revision of its own content (`PodRevision.java`)."""
+def pod_set(
+    kafka: dict[str, Any], pool: dict[str, Any], node: Node, ids: tuple[int, ...], generation: int
+) -> dict[str, Any]:
+    """The StrimziPodSet with whole pods, each with the revision of its own content (`PodRevision.java`). Its node pool
+    owns it, not the `Kafka` (`KafkaCluster.generatePodSets`).
+    """
     name = f"{NAME}-{POOL}"
     pods = [_pod(kafka, node, node_id, generation) for node_id in ids]
-    owner = owned_by("Kafka", GROUP, NAME, kafka["metadata"]["uid"])
+    owner = owned_by("KafkaNodePool", GROUP, POOL, pool["metadata"]["uid"])
     spec = {"selector": {"matchLabels": {**SELECTOR, "strimzi.io/pool-name": POOL}}, "pods": pods}
     labels = {**SELECTOR, "strimzi.io/pool-name": POOL}
     made = _object(f"{PODSETS}/v1", "StrimziPodSet", name, spec=spec)

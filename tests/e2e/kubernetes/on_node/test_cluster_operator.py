@@ -59,6 +59,17 @@ def test_a_pod_that_is_deleted_while_paused_comes_back_with_the_new_template(str
     assert strimzi.pod_set()["status"]["currentPods"] == 3
 
 
+def test_a_pause_does_not_end_a_reconciliation_that_runs(strimzi: StrimziCluster) -> None:
+    strimzi.annotate_template("paused in mid-roll")
+    roll = strimzi.operator.reconciling()
+    assert next(roll) == Moment(FIRST, is_gone=False)
+    with strimzi.paused_without_notice():
+        assert [moment.pod for moment in roll if moment.is_gone] == [FIRST, SECOND, LAST]
+        assert strimzi.is_ready()
+        strimzi.operator.reconcile()
+        assert strimzi.conditions() == {"ReconciliationPaused": ""}
+
+
 def test_an_annotation_is_read_when_a_reconciliation_starts_and_goes_with_the_pod(strimzi: StrimziCluster) -> None:
     """The restart shows in the number of ready pods, and in an Event of the `Kafka`."""
     strimzi.annotate(f"{PODS}/{FIRST}", MANUAL, "true")

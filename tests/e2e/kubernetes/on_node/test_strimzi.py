@@ -138,7 +138,9 @@ def test_four_lines_raise_all_levels_of_a_release_but_those_that_strimzi_manages
 def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     document: Document, strimzi: StrimziCluster, person: Person
 ) -> None:
-    """Strimzi is paused for a while after the first pod. All the time, its `Kafka` says that it is ready."""
+    """Strimzi dies after the first pod, and is paused for a while after that. All the time, its `Kafka` says that it is
+    ready.
+    """
     feature = "eligible.leader.replicas.version"
     strimzi.annotate_template("rolled")
     roll = strimzi.operator.reconciling()
@@ -147,7 +149,7 @@ def test_a_level_waits_for_the_end_of_a_roll_that_strimzi_makes(
     assert f"Strimzi has still to restart pod {FIRST}" in document.says("Ready", "WaitingForStrimzi")
     assert strimzi.is_ready()
     assert [next(roll), next(roll)] == [Moment(FIRST, is_gone=True), Moment(SECOND, is_gone=False)]
-    roll.close()  # Strimzi finds that it is paused before it restarts the second one
+    roll.close()  # Strimzi dies before it restarts the second one: a pause alone would not end the roll
     with strimzi.paused():
         assert PAUSE in document.says("Stalled", "StrimziPaused")
     assert strimzi.operator.level(feature) == 0

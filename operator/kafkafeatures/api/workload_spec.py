@@ -30,7 +30,8 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
 class PodsSpec(Struct, frozen=True, kw_only=True):
     """Pods of all nodes, in the namespace of the resource, which another operator restarts.
 
-    version_annotation: annotation that changes with every roll; None: the pods have `controller-revision-hash`.
+    version_annotation: annotation that changes with every roll, the same on all pods; None: the pods have
+        `controller-revision-hash`.
     version: value that this annotation should have; None: that of the newest pod.
     container: name of the container that runs Kafka.
     """

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kube.workloads.followed_pods import RIGHTS, templates
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import Template
@@ -47,6 +48,15 @@ class Followed(Story):
 
     def annotate(self, pod: str, name: str, value: str | None) -> None:
         self.workloads.change_pod(pod, lambda raw: _set(raw["metadata"]["annotations"], name, value))
+
+    def set_image(self, pod: str, image: str) -> None:
+        """What an update in place does."""
+        self.workloads.change_pod(pod, lambda raw: raw["spec"]["containers"][0].update(image=image))
+
+    def have_owners_of_their_own(self) -> None:
+        """Each pod is owned by an object for this pod alone, as with `enableInstanceAPI` of KubeBlocks."""
+        for pod in PODS:
+            self.workloads.change_pod(pod, _of_an_instance)
 
     def as_koperator_makes_them(self) -> None:
         """Pods without a revision, of one KafkaCluster, from now on too."""
@@ -108,6 +118,11 @@ def _set(texts: Json, name: str, value: str | None) -> None:
         texts[name] = value
 
 
+def _of_an_instance(pod: Json) -> None:
+    name = pod["metadata"]["name"]
+    pod["metadata"]["ownerReferences"] = [{"kind": "Instance", "name": name, "uid": f"of-{name}", "controller": True}]
+
+
 def _of_kafka_cluster(pod: Json) -> None:
     pod["metadata"]["labels"].pop(REVISION, None)
     pod["metadata"]["ownerReferences"] = [
@@ -134,12 +149,17 @@ async def test_a_level_waits_until_the_roll_that_another_operator_makes_is_over(
         "the other operator has still to restart pod broker-1, which is not of the current revision"
     )
     rolled = followed.api.condition("NodesRolled")
-    assert (rolled["status"], rolled["message"].split(";")[0]) == ("False", "2 of 4 nodes are current")
-    workloads = {each["name"]: (each["updated"], each["total"]) for each in followed.api.status["workloads"]}
-    assert workloads == {"broker": (1, 3), "controller": (1, 1)}
+    assert (rolled["status"], rolled["message"].split(";")[0]) == ("False", "1 of 4 nodes are current")
+    workloads = {each["name"]: (each.get("updated", 0), each["total"]) for each in followed.api.status["workloads"]}
+    assert workloads == {"broker": (1, 3), "controller": (0, 1)}
     assert followed.api.status["rollout"]["waitingSince"]
     followed.restart("broker-1")
     followed.restart("broker-2")
+    await followed.work(4)
+    assert followed.level != 1
+    text = "the other operator has still to restart pod controller-0, "  # of another owner, and of an older release
+    assert followed.reason[1].startswith(text)
+    followed.set_image("controller-0", "kafka:4.4.0")
     await followed.work(4)
     assert (followed.level, followed.reason[0]) == (1, "InSync")
     assert (followed.requests, followed.workloads.evictions) == ([], [])
@@ -160,8 +180,7 @@ async def test_a_roll_is_seen_by_an_annotation_where_pods_have_no_revision() -> 
 
 async def test_a_roll_is_seen_by_the_image_where_a_pod_is_updated_in_place() -> None:
     followed = Followed()
-    image = "kafka:4.4.0"
-    followed.workloads.change_pod("broker-2", lambda raw: raw["spec"]["containers"][0].update(image=image))
+    followed.set_image("broker-2", "kafka:4.2.0-1")  # of the same release
     await followed.work()
     assert (followed.level == 1, followed.reason[0]) == (False, "RollingNodes")
 
@@ -204,6 +223,10 @@ STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
         lambda followed: followed.label("broker-1", REVISION, None),
         "Preflight", "pod broker-1 has no label controller-revision-hash; name an annotation that changes",
     ),
+    "an owner for each pod": (
+        lambda followed: followed.have_owners_of_their_own(),
+        "Preflight", "pod broker-0 is of Instance broker-0, so its controller-revision-hash may ",
+    ),
     "another container": (
         lambda followed: followed.workloads.change_pod(
             "controller-0", lambda raw: raw["spec"]["containers"][0].update(name="java")
@@ -242,17 +265,49 @@ async def test_the_annotation_that_a_document_names_must_be_on_the_newest_pod_an
     assert text in followed.reason[1]
 
 
-async def test_pods_of_a_stateful_set_that_another_document_rolls_are_not_taken_for_those_of_another_operator() -> None:
+async def test_the_annotation_is_to_be_the_same_on_the_pods_of_all_owners() -> None:
+    followed = Followed(versionAnnotation=ANNOTATION)
+    followed.have_owners_of_their_own()
+    followed.annotate("broker-0", ANNOTATION, "2")
+    await followed.work()
+    assert followed.level != 1
+    assert followed.reason[0] == "RollingNodes"
+    for pod in PODS:
+        followed.annotate(pod, ANNOTATION, "2")
+    await followed.work()
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
+
+
+async def test_a_level_waits_for_the_next_pod_of_a_broker_that_no_longer_runs_and_has_none() -> None:
+    """The last pod of a roll was deleted, and is not created again yet: all pods that exist are current."""
+    followed = Followed()
+    followed.are_not_selected("broker-1")
+    followed.uids.pop(2)
+    followed.kafka.world.stop(Role.BROKER, 2)
+    followed.kafka.world.advance(followed.kafka.world.now_ms + 60_000)
+    await followed.work()
+    assert followed.level != 1
+    reason, message = followed.reason
+    assert reason == "RollingNodes"
+    assert message.startswith("broker 2 (broker-1.broker.kafka.svc.cluster.local:9092) has no pod since ")
+    assert "; if it is permanently gone: kafkafeatures unregister --broker 2 " in message
+    assert followed.api.condition("NodesRolled")["status"] == "False"
+
+
+async def test_an_older_document_that_restarts_the_same_pods_is_followed_as_any_other_operator() -> None:
     followed = Followed()
     older = {"namespace": OLDER.namespace, "name": OLDER.name, "uid": "0", "creationTimestamp": "2020-01-01T00:00:00Z"}
     rolls = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
     followed.claims.note(
         {"metadata": older, "spec": {"mode": "Apply", "workload": rolls}, "status": {"clusterId": "x"}}
     )
+    followed.label("broker-0", REVISION, "newer")
     await followed.work(1)
-    assert followed.level != 1
-    assert followed.reason[0] == "DriverConflict"
-    assert "KafkaFeatures older restarts the pods of StatefulSet broker too" in followed.reason[1]
+    assert (followed.level == 1, followed.reason[0]) == (False, "RollingNodes")
+    followed.label("broker-1", REVISION, "newer")
+    followed.label("broker-2", REVISION, "newer")
+    await followed.work()
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
 
 
 async def test_without_the_right_to_list_pods_the_message_names_the_value_of_the_chart() -> None:
@@ -289,16 +344,18 @@ async def test_a_level_waits_for_the_version_that_a_document_names_before_its_ro
     followed.version = "2"
     await followed.work(1)
     assert followed.level != 1
-    text = "the other operator has not processed the change of KafkaCluster orders yet"
+    text = "the other operator has still to restart pod broker-0, which is not of the current revision"
     assert (followed.reason[0], followed.reason[1].partition(";")[0]) == ("RollingNodes", text)
+    assert followed.api.condition("NodesRolled")["message"].startswith("0 of 4 nodes are current")
     names = (f"selector {SELECTOR}", f"versionAnnotation {ANNOTATION}", "version 2")
-    assert templates(followed, names) == {"orders": Template("", 4, "no pod of orders has version 2 yet")}
+    (workload,) = followed.api.status["workloads"]
+    assert templates(followed, names) == {"orders": Template(workload["updateRevision"], 4)}
     followed.restart("broker-0")
     await followed.work(1)
     assert followed.reason[1].startswith("the other operator has still to restart pod broker-1, ")
     for pod in PODS[1:]:
         followed.annotate(pod, ANNOTATION, "2")
-        followed.workloads.change_pod(pod, lambda raw: raw["spec"]["containers"][0].update(image="kafka:4.4.0"))
+        followed.set_image(pod, "kafka:4.4.0")
     await followed.work(4)
     assert (followed.level, followed.reason[0]) == (1, "InSync")
 
@@ -310,12 +367,12 @@ def test_wait_for_rolled_reads_the_version_of_the_newest_pod_of_each_owner() -> 
     assert [(name, each is not None and each.replicas) for name, each in first.items()] == [
         ("broker", 3), ("controller", 1),
     ]  # fmt: skip
-    followed.restart("broker-0")
+    followed.label("broker-2", REVISION, "newer")
     second = templates(followed, names)
     assert (second["broker"] == first["broker"], second["controller"] == first["controller"]) == (False, True)
-    followed.annotate("broker-0", ANNOTATION, None)
+    followed.annotate("broker-2", ANNOTATION, None)
     text = (
-        f"pod broker-0, the newest of its owner, has no annotation {ANNOTATION} (selector {SELECTOR}); "
+        f"pod broker-2, the newest of its owner, has no annotation {ANNOTATION} (selector {SELECTOR}); "
         "correct spec.workload.pods.versionAnnotation, or set the annotation in the resource of the cluster"
     )
     assert templates(followed, names) == {SELECTOR: Template("", 0, text)}

@@ -238,7 +238,8 @@ class _Matching:
 
     def _judge_nodes_without_pod(self, is_due: bool) -> None:
         """Judge nodes whose listeners lead to no pod. While pods are being created or start, the node's pod may be
-        among them. A node that does not run is no contradiction as long as no pod needs a restart (`is_due`).
+        among them. A node that does not run is no contradiction as long as no pod needs a restart (`is_due`); but
+        with a selector, a pod that is being replaced shows only by such a node.
         """
         creating = any(len(stateful_set.pods) < stateful_set.replicas for stateful_set in self._reading.stateful_sets)
         if self._driver.by_selector:  # how many pods there should be is known by the nodes alone
@@ -250,10 +251,12 @@ class _Matching:
                 pod, owner = self._pods.get(self._flying[node.id], (None, None))
                 if pod is not None and owner is not None and not is_running(pod):
                     self.certain[node.id] = pod, owner
-            elif creating or (starting and node.state is not NodeState.LIVE):
+            elif creating or (node.state is not NodeState.LIVE and (starting or self._may_be_replaced(node))):
                 remedy = f"see `kubectl describe` of its {self._driver.kind}, and of its pods that do not run"
                 if self._driver.by_selector:
                     remedy = f"wait for its next pod; if it has one, {self._driver.remedy_of_unnamed}"
+                    if node.state is NodeState.GHOST:
+                        remedy += f"; {ghost_remedy((node,), ANY_CLUSTER, self._observation.finalized)}"
                 self.waits.append(PodObstacle(f"{node.title}{address} has no pod", remedy, node))
             elif node.state is not NodeState.LIVE and not is_due:
                 continue
@@ -265,6 +268,12 @@ class _Matching:
                 )
             elif node.is_voter or Role.BROKER in node.roles:  # nothing depends on any other ghost
                 self.blockers.append(self._ghost(node, address))
+
+    def _may_be_replaced(self, node: Node) -> bool:
+        """Tell whether another operator may be replacing the pod of this node, which does not run. The controllers that
+        are ghosts are no voters, and nothing depends on them.
+        """
+        return self._driver.by_selector and (node.state is not NodeState.GHOST or Role.BROKER in node.roles)
 
     def _ghost(self, node: Node, location: str) -> Blocker:
         return Blocker(

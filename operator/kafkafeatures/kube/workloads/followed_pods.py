@@ -12,15 +12,16 @@ sources:
 - an annotation that their users change: Koperator, which has none of its own that all pods share (`brokerAnnotations`,
   and `handleRollingUpgrade` of pkg/resources/kafka/kafka.go).
 
-All pods of one owner are to have the version of the newest of them, as the wanted one is in resources that differ from
-operator to operator. So a roll is seen once its first pod is replaced; earlier only if the document names the version
-that the annotation should have.
+The wanted version is in resources that differ from operator to operator, so all pods of one owner are to have that of
+the newest of them. A revision or an image says nothing about the pods of another owner, but an annotation that the
+document names is to be the same on all pods, and so is the release of Kafka where it is known. So a roll is seen once
+its first pod is replaced; earlier only if the document names the version that the annotation should have.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -44,6 +45,10 @@ from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templ
 RIGHTS = (KubernetesRight("", "pods", "list"),)
 REVISION = "controller-revision-hash"
 """Label of a pod with the revision of its template."""
+SHARE_A_TEMPLATE = ("StatefulSet", "InstanceSet")
+"""Kinds of owners whose pods have the same revision after a roll. An `Instance` of KubeBlocks owns a single pod, which
+can be compared with no other (`buildInstancePod` of pkg/controller/instance/utils.go).
+"""
 MOST_PODS = 2_000
 """Most pods of one cluster that are read. A selector that matches more is a mistake."""
 REMEDY = "name the namespace in the chart's value drivers.pods, or grant the rights of docs/how-to/install.md"
@@ -53,8 +58,8 @@ Json = Mapping[str, Any]
 
 
 class FollowedPods:
-    """`WorkloadPort` for the pods that the selector of a document matches. `rival`: returns, for the name of a
-    StatefulSet, the older resource that restarts its pods; empty for none.
+    """`WorkloadPort` for the pods that the selector of a document matches. Another resource that restarts them is no
+    rival: its restarts are followed as any others.
     """
 
     def __init__(
@@ -69,7 +74,6 @@ class FollowedPods:
         self._namespace = namespace
         self._rollout = rollout
         self._clock = clock
-        self._rival = rival
 
     async def read(self) -> WorkloadsReading | Failure:
         return await reading_of(self._read(), self._namespace, REMEDY)
@@ -92,11 +96,7 @@ class FollowedPods:
             text, remedy = unknown
             subject = f"the selector {rollout.selector} in namespace {self._namespace}"
             return Failure(FailureKind.REJECTED, subject, text, remedy)
-        sets = (_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values())
-        checked = (
-            replace(each, conflict=self._rival(each.name)) if each.kind == "StatefulSet" else each for each in sets
-        )
-        return WorkloadsReading(at, tuple(checked), namespace=self._namespace)
+        return WorkloadsReading(at, tuple(_sets_of(pods, rollout)), namespace=self._namespace)
 
 
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
@@ -117,13 +117,7 @@ def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
     unknown = _why_unknown(pods, rollout)
     if unknown is not None:
         return {rollout.selector: Template("", 0, f"{unknown[0]} (selector {rollout.selector}); {unknown[1]}")}
-    sets = (_set_of(of_owner, rollout) for of_owner in _by_owner(pods).values())
-    return {each.name: _template(each, rollout.version) for each in sets}
-
-
-def _template(pod_set: StatefulSet, version: str) -> Template:
-    pending = "" if pod_set.update_revision else f"no pod of {pod_set.name} has version {version} yet"
-    return Template(pod_set.update_revision, pod_set.replicas, pending)
+    return {each.name: Template(each.update_revision, each.replicas) for each in _sets_of(pods, rollout)}
 
 
 def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:
@@ -133,12 +127,19 @@ def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:
     if not pods:
         return "no pod matches it", f"correct {PODS.key}.selector"
     for raw in pods:
-        name = raw["metadata"]["name"]
-        if not _owner(raw):
+        name, owner = raw["metadata"]["name"], _owner(raw)
+        if not owner:
             return f"pod {name} has no owner that would create it again", f"correct {PODS.key}.selector"
-        if not rollout.annotation and not _label(raw):
-            remedy = f"name an annotation that changes with each roll in {PODS.key}.versionAnnotation"
+        if rollout.annotation:
+            continue
+        remedy = f"name an annotation that changes with each roll in {PODS.key}.versionAnnotation"
+        if not _label(raw):
             return f"pod {name} has no label {REVISION}", remedy
+        if owner["kind"] not in SHARE_A_TEMPLATE:
+            text = (
+                f"pod {name} is of {owner['kind']} {owner['name']}, so its {REVISION} may differ from that of every pod"
+            )
+            return text, remedy
     for of_owner in _by_owner(pods).values():
         newest = _newest(of_owner)
         if rollout.annotation and not _annotation(newest, rollout):
@@ -162,26 +163,38 @@ def _owner(raw: Json) -> Json:
 
 
 def _newest(pods: list[Json]) -> Json:
-    """The pod that was created last, from the newest template."""
+    """The pod that was created last. It may be of an older template, if it was replaced during a roll; then the others
+    differ from it.
+    """
     return max(pods, key=lambda raw: (raw["metadata"]["creationTimestamp"], raw["metadata"]["name"]))
 
 
-def _set_of(pods: list[Json], rollout: Rollout) -> StatefulSet:
-    """The pods of one owner. How many there should be is not known, nor which role they have. Until its newest pod has
-    the version of the document, the revision of its next pod is not known either.
+def _sets_of(pods: list[Json], rollout: Rollout) -> Iterator[StatefulSet]:
+    """The pods of each owner, in the order of their names. `pods`: at least one."""
+    newest = _newest(pods)
+    version, release = rollout.version or _annotation(newest, rollout), _release(newest, rollout)
+    return (_set_of(of_owner, rollout, version, release) for of_owner in _by_owner(pods).values())
+
+
+def _set_of(pods: list[Json], rollout: Rollout, version: str, release: str) -> StatefulSet:
+    """The pods of one owner. How many there should be is not known, nor which role they have.
+
+    version, release: value of the annotation, and release of Kafka, that the pods of all owners are to have; empty for
+        none, and where it is not known.
     """
     newest, owner = _newest(pods), _owner(pods[0])
-    has_begun = rollout.version in ("", _annotation(newest, rollout))
+    own_release = _release(newest, rollout)
+    wanted = (_label(newest), version, _image(newest, rollout), (release or own_release) if own_release else "")
     made = (_pod(raw, str(owner["name"]), rollout) for raw in pods)
     return StatefulSet(
         name=str(owner["name"]),
         uid=str(owner["uid"]),
         role="brokers",
         replicas=len(pods),
-        update_revision=_revision(newest, rollout) if has_begun else "",
+        update_revision=_hash(*wanted),
         update_strategy="",
         image=_image(newest, rollout),
-        release=_release(newest, rollout),
+        release=own_release,
         pods=tuple(sorted(made, key=lambda pod: pod.name)),
         kind=str(owner["kind"]),
         restarts_outdated=PODS.restarts_outdated,
@@ -195,8 +208,11 @@ def _pod(raw: Json, owner: str, rollout: Rollout) -> Pod:
 
 
 def _revision(raw: Json, rollout: Rollout) -> str:
-    """Hash of all by which the pod shows its version."""
-    shown = (_label(raw), _annotation(raw, rollout), _image(raw, rollout))
+    return _hash(_label(raw), _annotation(raw, rollout), _image(raw, rollout), _release(raw, rollout))
+
+
+def _hash(*shown: str) -> str:
+    """Hash of all by which a pod shows its version."""
     return hashlib.sha256("\n".join(shown).encode()).hexdigest()[:10]
 
 

@@ -163,9 +163,9 @@ def test_apply_in_a_pipe_ends_with_a_line_that_it_is_blocked_and_changed_nothing
     cluster: dict[str, Any], tmp_path: Path
 ) -> None:
     document(tmp_path, cluster, {"metadata.version": 99})
-    plan, step, *_, first, blocker, remedy, last = shell(
-        f"{PROGRAM} apply -f levels.yaml", tmp_path
-    ).stderr.splitlines()
+    done = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
+    connection, plan, step, *_, first, blocker, remedy, last = done.stderr.splitlines()
+    assert connection.startswith(f"cluster at {cluster['bootstrapServers']}; ")
     assert (plan.startswith("Plan sha256:"), first) == (True, "Blockers")
     assert re.match(r"  1\. metadata\.version \d+ \(\S+\) -> 99  irreversible$", step)
     assert blocker.startswith("  NodeRange: no node supports metadata.version 99; ")
@@ -178,9 +178,10 @@ def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_onc
 ) -> None:
     release(tmp_path, cluster)
     done = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
-    first, *steps, how, last = done.stderr.splitlines()
+    connection, plan, *steps, how, last = done.stderr.splitlines()
     assert done.returncode == 3
-    assert first.startswith("Plan sha256:")
+    assert connection.startswith(f"cluster at {cluster['bootstrapServers']}; ")
+    assert plan.startswith("Plan sha256:")
     assert all(one.startswith("  ") for one in steps)
     assert how.startswith(
         "kafkafeatures: a plan is waiting for approval; to approve: kafkafeatures apply -f levels.yaml "

@@ -97,10 +97,10 @@ def test_a_level_waits_for_a_roll_that_the_driver_pods_sees_by_an_annotation(
     workload = {"driver": "Pods", "pods": followed}
     for pod in (FIRST, SECOND):
         strimzi.annotate(f"{PODS}/{pod}", VERSION, "1")
-    document.apply(NAME, {"group.version": 1}, workload=workload)
-    assert f"has no annotation {VERSION}" in document.says("Ready", "Preflight")  # the newest, which is LAST
     strimzi.annotate(f"{PODS}/{LAST}", MANUAL, "true")
     strimzi.operator.reconcile()
+    document.apply(NAME, {"group.version": 1}, workload=workload)
+    assert f"pod {LAST}, the newest of its owner, has no annotation {VERSION}" in document.says("Ready", "Preflight")
     strimzi.annotate(f"{PODS}/{LAST}", VERSION, "2")
     document.reconcile()
     assert f"the other operator has still to restart pod {FIRST}" in document.says("Ready", "RollingNodes")

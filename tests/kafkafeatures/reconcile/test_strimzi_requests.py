@@ -334,3 +334,16 @@ async def test_a_pod_that_was_changed_right_before_a_withdrawal_is_read_again() 
     await strimzi.work(3)
     assert strimzi.requests == [ASKED, WITHDRAWN]
     assert strimzi.annotations("broker-1")[RESTART] == "true"
+
+
+@pytest.mark.parametrize(("manager", "reads"), [("theirs", 3), ("ours", 1)], ids=["beside us", "replaced by force"])
+async def test_a_request_is_withdrawn_while_a_second_operator_writes_the_status_but_not_at_a_hand_over(
+    manager: str, reads: int
+) -> None:
+    strimzi = await asked()
+    name = {"namespace": manager, "name": "operator", "instance": "b"}
+    strimzi.api.server.edit_status(
+        *KEY, lambda raw: raw["status"].update(operator=name), manager=f"kafkafeatures.dev/{manager}/operator"
+    )
+    await strimzi.work(reads)
+    assert strimzi.requests == ([ASKED, WITHDRAWN] if manager == "theirs" else [ASKED])

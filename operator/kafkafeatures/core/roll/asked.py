@@ -27,8 +27,8 @@ def request_of(step: Step) -> str:
 
 
 def may_be_pending(intent: RestartInFlight, observation: Observation) -> bool:
-    """Tell whether its request, and not that of a person, may wait on the old pod. Where pods are no longer read, it does until it was
-    withdrawn.
+    """Tell whether its request, and not that of a person, may wait on the old pod. Where pods are no longer read, it
+    does until it was withdrawn.
     """
     if not intent.step.is_unread_in(observation):
         return intent.step.is_withdrawable_in(observation)

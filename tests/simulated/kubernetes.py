@@ -162,8 +162,14 @@ class ApiServer(Store):
         if revision < self._compacted and token:
             return refusal(410, "the provided continue parameter is too old to display a consistent list result")
         there = self._at(revision)
-        selector = request.query.get("labelSelector", "")
-        paths = sorted(path for path in there if is_in(path, parts) and is_selected(there[path], selector))
+        selector, fields = (request.query.get(name, "") for name in ("labelSelector", "fieldSelector"))
+        name = fields.removeprefix("metadata.name=")  # the only field by which pods are selected here
+        paths = sorted(
+            path
+            for path in there
+            if is_in(path, parts) and is_selected(there[path], selector)
+            if name == fields or path.endswith(f"/{name}")
+        )
         end = begin + int(request.query.get("limit") or len(paths) or 1)
         metadata = {"resourceVersion": str(revision)}
         if end < len(paths):

@@ -112,7 +112,7 @@ async def test_a_withdrawal_that_is_not_answered_is_tried_again_at_the_next_read
 
 @pytest.mark.parametrize(
     ("code", "pause", "logs"),
-    [(500, RETRY_AFTER, ""), (403, EVERY, "requests on pods of namespace kafka could not be read: ")],
+    [(500, RETRY_AFTER, ""), (403, EVERY, "etcd is away; grant the rights of docs/how-to/install.md")],
     ids=["no answer", "no right"],
 )
 async def test_pods_that_cannot_be_read_are_read_again_and_a_missing_right_is_logged(

@@ -139,6 +139,23 @@ async def test_no_request_is_withdrawn_if_the_resources_cannot_be_read() -> None
     assert strimzi.requests == [ASKED]
 
 
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_request_that_is_made_while_pods_and_resources_are_read_stays(at: int) -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    count = 0
+
+    async def latency() -> None:
+        nonlocal count
+        count += 1
+        if count == at:
+            strimzi.request("broker-1")
+            await strimzi.work(2)
+
+    await begun(strimzi, 2, client=strimzi.api.server.client(latency=latency))
+    assert strimzi.annotations("broker-1")[RESTART] == "true"
+
+
 async def test_another_namespace_is_not_read_and_without_one_nothing_is_done() -> None:
     strimzi = await asked()
     strimzi.api.server.delete(*KEY)

@@ -281,7 +281,7 @@ def test_the_document_of_a_file_is_found_by_its_kafka_with_the_rights_of_the_kub
 
 
 MISSING: dict[str, tuple[Callable[[Namespace], object], str]] = {
-    "the user": (lambda namespace: None, "kafka-features does not exist in the namespace kafka; kafkafeatures init"),
+    "the user": (lambda namespace: None, "kafkafeatures init --strimzi orders --strimzi-user kafka-features -n kafka"),
     "the right": (
         lambda namespace: namespace.api.forbidden.add("kafkas"),
         "grant the verb get on kafkas.kafka.strimzi.io",

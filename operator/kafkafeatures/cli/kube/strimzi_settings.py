@@ -90,7 +90,8 @@ def settings_of_strimzi(cluster: ClusterSpec, spec: StrimziSpec, kube: Kube) -> 
             secret = kube.object_of(SECRETS, "v1", reference.name)
             if secret is None and reference.name == spec.user:  # here it needs no label
                 text = f"the Secret of the KafkaUser {spec.user} does not exist in the namespace {kube.namespace}"
-                raise CredentialsInvalid(f"{text}; kafkafeatures init --strimzi {spec.name} prints a KafkaUser")
+                flags = f"--strimzi {spec.name} --strimzi-user {spec.user} -n {kube.namespace}"
+                raise CredentialsInvalid(f"{text}; to print a KafkaUser: kafkafeatures init {flags}")
             return None if secret is None else texts_of(secret)
 
         clusters = StrimziClusters(ClusterRequests(kube))

@@ -23,7 +23,7 @@ from kafkafeatures.reconcile.withdrawals import is_withdrawn
 
 MALFORMED = (AttributeError, KeyError, TypeError)
 """Errors where a pod or a resource is not as Kubernetes writes one."""
-REMEDY = "grant the rights of docs/how-to/install.md for the chart's value drivers.strimzi, or take the namespace out"
+REMEDY = "grant the rights of docs/how-to/install.md in it, or take it out of --request-namespace"
 RETRY_AFTER = 5.0
 """Seconds until a namespace is read again if the API server did not answer."""
 

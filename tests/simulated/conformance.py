@@ -208,6 +208,37 @@ def pods_are_listed_by_their_labels(ask: Ask) -> None:
     assert [one["metadata"]["name"] for one in listed["items"]] == ["broker-2"]
 
 
+def a_pod_is_listed_by_its_name(ask: Ask) -> None:
+    start_pod(ask, "broker-4", "Running")
+    start_pod(ask, "a-broker-4", "Running")
+    listed = ask(Request("GET", PODS, {"fieldSelector": "metadata.name=broker-4", "limit": "500"})).body
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["broker-4"]
+
+
+def who_has_set_an_annotation_is_noted_and_not_who_has_set_it_once_more(ask: Ask) -> None:
+    start_pod(ask, "broker-5", "Running")
+    pod = f"{PODS}/broker-5"
+    for manager in ("first", "second"):
+        answer = ask(Request("PATCH", pod, {"fieldManager": manager}, {"metadata": {"annotations": {"roll": "true"}}}))
+        assert answer.status == 200, answer.body
+    noted = [
+        entry["manager"]
+        for entry in ask(Request("GET", pod)).body["metadata"]["managedFields"]
+        if "f:roll" in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
+    ]
+    assert noted == ["first"]
+
+
+def a_patch_of_an_older_version_is_a_conflict_and_changes_nothing(ask: Ask) -> None:
+    start_pod(ask, "broker-6", "Running")
+    pod = f"{PODS}/broker-6"
+    older = version(ask(Request("GET", pod)).body)
+    ask(Request("PATCH", pod, body={"metadata": {"annotations": {"roll": "true"}}}))
+    change = {"metadata": {"resourceVersion": older, "annotations": {"roll": None}}}
+    assert ask(Request("PATCH", pod, body=change)).status == 409
+    assert ask(Request("GET", pod)).body["metadata"]["annotations"]["roll"] == "true"
+
+
 def a_budget_that_allows_none_refuses_an_eviction_with_429(ask: Ask) -> None:
     uid = start_pod(ask, "broker-3", "Running")
     budget = {
@@ -241,5 +272,8 @@ CASES: tuple[Callable[[Ask], None], ...] = (
     an_eviction_is_of_one_life_of_a_pod,
     an_eviction_of_what_is_not_there_is_404,
     pods_are_listed_by_their_labels,
+    a_pod_is_listed_by_its_name,
+    who_has_set_an_annotation_is_noted_and_not_who_has_set_it_once_more,
+    a_patch_of_an_older_version_is_a_conflict_and_changes_nothing,
     a_budget_that_allows_none_refuses_an_eviction_with_429,
 )

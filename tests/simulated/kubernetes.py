@@ -162,8 +162,14 @@ class ApiServer(Store):
         if revision < self._compacted and token:
             return refusal(410, "the provided continue parameter is too old to display a consistent list result")
         there = self._at(revision)
-        selector = request.query.get("labelSelector", "")
-        paths = sorted(path for path in there if is_in(path, parts) and is_selected(there[path], selector))
+        selector, fields = (request.query.get(name, "") for name in ("labelSelector", "fieldSelector"))
+        name = fields.removeprefix("metadata.name=")  # the only field by which pods are selected here
+        paths = sorted(
+            path
+            for path in there
+            if is_in(path, parts) and is_selected(there[path], selector)
+            if name == fields or path.endswith(f"/{name}")
+        )
         end = begin + int(request.query.get("limit") or len(paths) or 1)
         metadata = {"resourceVersion": str(revision)}
         if end < len(paths):
@@ -204,8 +210,7 @@ class ApiServer(Store):
             return _missing(parts)
         for name in ("uid", "resourceVersion"):
             if sent.get(name, there["metadata"][name]) != there["metadata"][name]:
-                message = "the object has been modified; please apply your changes to the latest version and try again"
-                return refusal(409, f'Operation cannot be fulfilled on {parts["plural"]} "{parts["name"]}": {message}')
+                return _modified(parts)
         new = {**there, "metadata": dict(there["metadata"])}
         if of_status:
             new["status"] = request.body.get("status")
@@ -256,6 +261,9 @@ class ApiServer(Store):
             return _missing(parts)
         if request.body.get("metadata", {}).get("uid", there["metadata"]["uid"]) != there["metadata"]["uid"]:
             return refusal(422, f'Pod "{parts["name"]}" is invalid: metadata.uid: Invalid value: field is immutable')
+        version = there["metadata"]["resourceVersion"]
+        if request.body.get("metadata", {}).get("resourceVersion", version) != version:
+            return _modified(parts)
         patched = merged(copied(there), request.body)
         manage_annotations(there, patched, request.query.get("fieldManager", "kafka-features-operator"))
         self._store(request.path, patched, "MODIFIED", request)
@@ -339,3 +347,8 @@ class ApiServer(Store):
 def _missing(parts: re.Match[str]) -> Reply:
     reply = refusal(404, f'{parts["plural"]} "{parts["name"]}" not found')
     return replace(reply, body=reply.body | {"details": {"name": parts["name"]}})
+
+
+def _modified(parts: re.Match[str]) -> Reply:
+    message = "the object has been modified; please apply your changes to the latest version and try again"
+    return refusal(409, f'Operation cannot be fulfilled on {parts["plural"]} "{parts["name"]}": {message}')

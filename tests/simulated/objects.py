@@ -51,10 +51,11 @@ def manage_annotations(before: Json, made: Json, manager: str) -> None:
     changed = {f"f:{name}" for name in {*old, *new} if old.get(name) != new.get(name)}
     there = {f"f:{name}" for name, value in new.items() if value is not None}
     owned: dict[str, set[str]] = {manager: changed & there}
-    for entry in before["metadata"].get("managedFields", ()):
+    entries = before["metadata"].get("managedFields", ())
+    for entry in (entry for entry in entries if "fieldsV1" in entry):
         names = {*entry["fieldsV1"]["f:metadata"]["f:annotations"]} - changed
         owned[entry["manager"]] = owned.get(entry["manager"], set()) | names
-    made["metadata"]["managedFields"] = [
+    made["metadata"]["managedFields"] = [entry for entry in entries if "fieldsV1" not in entry] + [
         {"manager": one, "fieldsV1": {"f:metadata": {"f:annotations": {name: {} for name in sorted(names)}}}}
         for one, names in owned.items()
         if names

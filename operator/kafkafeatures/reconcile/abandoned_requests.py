@@ -23,6 +23,7 @@ from kafkafeatures.reconcile.withdrawals import is_withdrawn
 
 MALFORMED = (AttributeError, KeyError, TypeError)
 """Errors where a pod or a resource is not as Kubernetes writes one."""
+REMEDY = "grant the rights of docs/how-to/install.md in it, or take it out of --request-namespace"
 RETRY_AFTER = 5.0
 """Seconds until a namespace is read again if the API server did not answer."""
 
@@ -50,8 +51,11 @@ class AbandonedRequests:
             for driver in DRIVERS:
                 if driver.asked:
                     await self._withdraw(driver, namespace)
-        except (RequestRefused, *MALFORMED) as error:
-            logger.warning("requests on pods of namespace %s could not be read: %r", namespace, error)
+        except RequestRefused as error:
+            logger.warning("requests on pods of namespace %s could not be read: %s; %s", namespace, error, REMEDY)
+        except MALFORMED as error:
+            text = "a pod or a KafkaFeatures of namespace %s is not as Kubernetes writes one: %r"
+            logger.warning(text, namespace, error)
         except KubeError as error:
             return not_before(RETRY_AFTER, error)
         return self._every

@@ -219,7 +219,9 @@ class Controller:
             await self._connections.close(key)
             if not self._operators.is_reported(store.status, store.generation):
                 await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(rivals))
-            self._context.notifier.tell(key, store.raw["metadata"]["uid"], store.status)  # not noted: they may write it
+            if not self._operators.hand_over_ends_in:  # neither judges a request now; not noted: they may write it
+                await self._without_requests(key, store.status)
+            self._context.notifier.tell(key, store.raw["metadata"]["uid"], store.status)  # not noted either
             return Pause("success", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
             if cache.unkept is not None and cache.unkept[0] == store.generation:

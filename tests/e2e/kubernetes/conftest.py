@@ -56,7 +56,8 @@ def ask(control_plane: ControlPlane) -> Iterator[Ask]:
         with closing(HTTPSConnection(control_plane.address, control_plane.port, context=context, timeout=60)) as to:
             body = None if request.body is None else json.dumps(request.body)
             path = f"{request.path}?{urlencode(request.query)}"
-            to.request(request.method, path, body, {"Content-Type": "application/json"})
+            patch = "merge-patch+" if request.method == "PATCH" else ""
+            to.request(request.method, path, body, {"Content-Type": f"application/{patch}json"})
             answer = to.getresponse()
             text = answer.read().decode()
         many = "watch" in request.query and answer.status == 200

@@ -160,7 +160,7 @@ def with_plain_listeners(namespace: Namespace) -> None:
 REFUSED: dict[str, tuple[Callable[[Namespace], None], str]] = {
     "no Kafka": (without_kafka, "no Kafka orders (kafka.strimzi.io/v1) in the namespace kafka"),
     "no right": (without_right, "grant the verb get on kafkas.kafka.strimzi.io with a role"),
-    "no user": (lambda _: None, "the Secret of the KafkaUser kafka-features does not exist"),
+    "no user": (lambda _: None, "the Secret of the KafkaUser kafka-features does not exist in the namespace kafka; "),
     "no listener": (with_plain_listeners, "its listeners are: custo (custom)"),
 }
 
@@ -281,7 +281,7 @@ def test_the_document_of_a_file_is_found_by_its_kafka_with_the_rights_of_the_kub
 
 
 MISSING: dict[str, tuple[Callable[[Namespace], object], str]] = {
-    "the user": (lambda namespace: None, "the Secret of the KafkaUser kafka-features does not exist"),
+    "the user": (lambda namespace: None, "kafkafeatures init --strimzi orders --strimzi-user kafka-features -n kafka"),
     "the right": (
         lambda namespace: namespace.api.forbidden.add("kafkas"),
         "grant the verb get on kafkas.kafka.strimzi.io",
@@ -324,3 +324,23 @@ def test_a_document_of_a_file_is_carried_out_by_the_operator_alone(
     assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
     (line,) = capsys.readouterr().err.splitlines()
     assert "only the operator carries such a document out; kafkafeatures describe --strimzi orders shows" in line
+
+
+def test_before_a_change_the_kafka_of_a_document_is_shown_with_its_namespace_and_api_server(
+    namespace: Namespace, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace.user()
+    certificate, key = CERTIFICATES.client("admin")
+    namespace.secret("admin", {"tls.crt": certificate, "tls.key": key})
+    assert main(["unregister", "--broker", "7", "--yes", "--request-timeout", "1", "-f", str(file)]) != Exit.DONE
+    shown = capsys.readouterr().err.splitlines()[0]
+    server = kubeconfig().cluster["server"]
+    assert shown.endswith(f"the connection is that of the Kafka orders in the namespace kafka at {server}, by {file}")
+
+
+def test_secrets_of_a_folder_are_not_for_a_document_whose_secrets_are_in_kubernetes(
+    namespace: Namespace, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["describe", "-f", str(file), "--secrets-dir", str(tmp_path)]) == Exit.USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("spec.cluster.strimzi: its Secrets are read from Kubernetes; leave out --secrets-dir")

@@ -142,6 +142,10 @@ class Strimzi(Rig):
     def annotation(self, pod: str, name: str, value: str | None) -> None:
         self.workloads.change_pod(pod, lambda raw: _annotate(raw, name, value))
 
+    def annotations(self, pod: str) -> Json:
+        found = self.api.server.read(f"/api/v1/namespaces/kafka/pods/{pod}")
+        return dict(found["metadata"].get("annotations") or {}) if found else {}
+
     def request(self, pod: str) -> None:
         """What `kafkafeatures restart --pod` does."""
         self.annotation(pod, RESTART_POD_UID, self.workloads.uid(pod))

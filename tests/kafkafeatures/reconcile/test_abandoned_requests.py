@@ -112,7 +112,7 @@ async def test_a_withdrawal_that_is_not_answered_is_tried_again_at_the_next_read
 
 @pytest.mark.parametrize(
     ("code", "pause", "logs"),
-    [(500, RETRY_AFTER, ""), (403, EVERY, "requests on pods of namespace kafka could not be read: ")],
+    [(500, RETRY_AFTER, ""), (403, EVERY, "etcd is away; grant the rights of docs/how-to/install.md")],
     ids=["no answer", "no right"],
 )
 async def test_pods_that_cannot_be_read_are_read_again_and_a_missing_right_is_logged(
@@ -137,6 +137,23 @@ async def test_no_request_is_withdrawn_if_the_resources_cannot_be_read() -> None
     strimzi.api.server.forbidden.add("kafkafeatures")
     await begun(strimzi)
     assert strimzi.requests == [ASKED]
+
+
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_request_that_is_made_while_pods_and_resources_are_read_stays(at: int) -> None:
+    strimzi = Strimzi()
+    await strimzi.work()
+    count = 0
+
+    async def latency() -> None:
+        nonlocal count
+        count += 1
+        if count == at:
+            strimzi.request("broker-1")
+            await strimzi.work(2)
+
+    await begun(strimzi, 2, client=strimzi.api.server.client(latency=latency))
+    assert strimzi.annotations("broker-1")[RESTART] == "true"
 
 
 async def test_another_namespace_is_not_read_and_without_one_nothing_is_done() -> None:

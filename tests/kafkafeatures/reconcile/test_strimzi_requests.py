@@ -50,6 +50,13 @@ def refused(strimzi: Strimzi, times: int, code: int = 500) -> None:
     strimzi.api.faults = faults
 
 
+def by_a_person(strimzi: Strimzi, pod: str) -> None:
+    """A person, or the Drain Cleaner, sets Strimzi's annotation where the pod has none."""
+    theirs = {"manager": "kubectl-annotate", "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{RESTART}": {}}}}}
+    strimzi.annotation(pod, RESTART, "true")
+    strimzi.workloads.change_pod(pod, lambda raw: raw["metadata"].update(managedFields=[theirs]))
+
+
 async def test_a_withdrawn_request_is_named_at_once_and_until_strimzi_can_no_longer_carry_it_out() -> None:
     strimzi = await asked()
     strimzi.annotation("broker-1", RESTART_POD_UID, None)
@@ -285,3 +292,58 @@ async def made_again(strimzi: Strimzi) -> None:
     next_level = {"levels": [{"name": "transaction.version", "level": 1}]}
     strimzi.api.create(**{**document["spec"], "features": next_level, "workload": {"driver": "None"}})
     strimzi.controller.note_changes([strimzi.api.object])
+
+
+async def test_the_annotation_of_a_person_after_a_withdrawal_stays_and_is_not_taken_for_ours() -> None:
+    strimzi = await asked()
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(2)
+    by_a_person(strimzi, "broker-1")
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    assert "the request to restart pod broker-1 (broker 2) is withdrawn" in strimzi.reason[1]
+    await strimzi.work(12)
+    assert not strimzi.api.status.get("intents")
+    assert strimzi.reason[1].startswith("Strimzi was asked to restart pod broker-1, and has not done so yet")
+
+
+@pytest.mark.parametrize("change", UNJUDGED.values(), ids=UNJUDGED)
+async def test_a_request_that_a_person_has_made_anew_stays_while_nothing_can_be_judged_and_after_a_deletion(
+    change: Callable[[Strimzi], object],
+) -> None:
+    strimzi = await asked()
+    by_a_person(strimzi, "broker-1")
+    change(strimzi)
+    await strimzi.work(3)
+    strimzi.api.server.delete(*KEY)
+    await strimzi.controller.reconcile(KEY)
+    assert strimzi.requests == [ASKED]
+
+
+async def test_a_pod_that_was_changed_right_before_a_withdrawal_is_read_again() -> None:
+    strimzi = await asked()
+    heard, people = strimzi.api.faults, [by_a_person]
+
+    def faults(request: Request) -> Fault | None:
+        if people and request.writes and "/pods/" in request.path:
+            people.pop()(strimzi, "broker-1")
+        return heard(request)
+
+    strimzi.api.faults = faults
+    strimzi.annotation("broker-1", RESTART_POD_UID, None)
+    await strimzi.work(3)
+    assert strimzi.requests == [ASKED, WITHDRAWN]
+    assert strimzi.annotations("broker-1")[RESTART] == "true"
+
+
+@pytest.mark.parametrize(("manager", "reads"), [("theirs", 3), ("ours", 1)], ids=["beside us", "replaced by force"])
+async def test_a_request_is_withdrawn_while_a_second_operator_writes_the_status_but_not_at_a_hand_over(
+    manager: str, reads: int
+) -> None:
+    strimzi = await asked()
+    name = {"namespace": manager, "name": "operator", "instance": "b"}
+    strimzi.api.server.edit_status(
+        *KEY, lambda raw: raw["status"].update(operator=name), manager=f"kafkafeatures.dev/{manager}/operator"
+    )
+    await strimzi.work(reads)
+    assert strimzi.requests == ([ASKED, WITHDRAWN] if manager == "theirs" else [ASKED])

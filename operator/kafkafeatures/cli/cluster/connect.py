@@ -106,8 +106,8 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     if arguments.file:
         from kafkafeatures.cli.cluster.document_settings import settings_in_document
 
-        settings = settings_in_document(arguments, security_of_flags(arguments))
         arguments.connection_source = f"spec.cluster of {arguments.file[0]}"
+        settings = settings_in_document(arguments, security_of_flags(arguments))
         is_default = arguments.request_timeout == DEFAULT_TIMEOUT
         return settings if is_default else replace(settings, request_timeout=arguments.request_timeout)
     typed_config, (broker_security, own_addresses) = arguments.config, _broker_security(arguments)

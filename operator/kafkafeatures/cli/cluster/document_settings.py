@@ -36,6 +36,9 @@ def settings_in_document(arguments: argparse.Namespace, security: tuple[Security
         if strimzi is not None and security is None:
             from kafkafeatures.cli.kube.strimzi_settings import settings_of_document
 
+            if arguments.secrets_dir is not None:
+                text = "its Secrets are read from Kubernetes; leave out --secrets-dir"
+                raise InvalidDocument((f"spec.cluster.strimzi: {text}",))
             return settings_of_document(arguments, resources[0], strimzi)
         return settings_with_flags(resources[0], security, arguments.secrets_dir)
 

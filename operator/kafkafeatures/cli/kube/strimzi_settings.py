@@ -70,12 +70,15 @@ class ClusterRequests:
 
 def settings_of_document(arguments: argparse.Namespace, resource: KafkaFeatures, spec: StrimziSpec) -> ClusterSettings:
     """The settings of a cluster that a document names by `strimzi` (`spec`). Flags for the API server count where the
-    command has them; the namespace is that of the document unless a flag names one. Raises CommandFailed.
+    command has them; the namespace is that of the document unless a flag names one. The source of the connection that
+    is shown before a change says which Kubernetes has this `Kafka`. Raises CommandFailed.
     """
     defaults: dict[str, Any] = {"context": "", "kubeconfig": None, "as_user": "", "as_groups": [], "namespace": None}
     flags = argparse.Namespace(**{**defaults, **vars(arguments)})
     flags.namespace = flags.namespace or resource.metadata.namespace
     with connected(flags) as kube:
+        place = f"the Kafka {spec.name} in the namespace {kube.namespace} at {kube.server}"
+        arguments.connection_source = f"{place}, by {arguments.file[0]}"
         return settings_of_strimzi(resource.spec.cluster, spec, kube)
 
 
@@ -85,6 +88,10 @@ def settings_of_strimzi(cluster: ClusterSpec, spec: StrimziSpec, kube: Kube) -> 
 
         async def read_secret(reference: Reference) -> Mapping[str, str] | None:
             secret = kube.object_of(SECRETS, "v1", reference.name)
+            if secret is None and reference.name == spec.user:  # here it needs no label
+                text = f"the Secret of the KafkaUser {spec.user} does not exist in the namespace {kube.namespace}"
+                flags = f"--strimzi {spec.name} --strimzi-user {spec.user} -n {kube.namespace}"
+                raise CredentialsInvalid(f"{text}; to print a KafkaUser: kafkafeatures init {flags}")
             return None if secret is None else texts_of(secret)
 
         clusters = StrimziClusters(ClusterRequests(kube))

@@ -38,6 +38,7 @@ class Pod(Struct, frozen=True):
         it never ended, or Kubernetes no longer knows.
     restart_requested: a person has requested a restart of exactly this pod.
     restart_pending: it carries the request on which another operator restarts it, such as an annotation.
+    request_is_of_another: somebody else than this operator has made that request, so it is not withdrawn.
     stops_by: time by which it should have stopped; None where it was not told to stop.
     kubernetes_node: name of its Kubernetes node; empty where it is not scheduled yet.
     release: Kafka release that it names, such as "4.3"; empty where it names none, or an unknown one.
@@ -62,6 +63,7 @@ class Pod(Struct, frozen=True):
     ended_at: datetime | None = None
     restart_requested: bool = False
     restart_pending: bool = False
+    request_is_of_another: bool = False
     stops_by: datetime | None = None
     kubernetes_node: str = ""
     release: str = ""

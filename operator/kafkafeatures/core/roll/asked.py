@@ -27,10 +27,10 @@ def request_of(step: Step) -> str:
 
 
 def may_be_pending(intent: RestartInFlight, observation: Observation) -> bool:
-    """Tell whether its request may wait on the old pod. Where pods are no longer read, it does until it was
-    withdrawn.
+    """Tell whether its request, and not that of a person, may wait on the old pod. Where pods are no longer read, it
+    does until it was withdrawn.
     """
     if not intent.step.is_unread_in(observation):
-        return intent.step.is_pending_in(observation)
+        return intent.step.is_withdrawable_in(observation)
     is_unanswered = intent.unwanted_since is None and intent.step.is_not_wanted(observation)
     return is_unanswered and asking_driver(intent.step.by) is not None

@@ -100,6 +100,11 @@ class AwayNode(Struct, frozen=True):
         pod, _ = self._pod_in(observation)
         return pod is not None and pod.uid == self.pod_uid and pod.restart_pending and not pod.terminating
 
+    def is_withdrawable_in(self, observation: Observation) -> bool:
+        """Tell whether its request is still on the old pod, and nobody else has made one there."""
+        pod, _ = self._pod_in(observation)
+        return pod is not None and self.is_pending_in(observation) and not pod.request_is_of_another
+
     def is_unread_in(self, observation: Observation) -> bool:
         """Tell whether the document no longer names a driver that reads pods, so that this reading does not show its
         pod.

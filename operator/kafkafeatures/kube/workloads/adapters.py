@@ -44,7 +44,8 @@ class Adapter(Protocol):
 
     async def withdraw(self, api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
         """Take back a request that waits on exactly this pod for another operator (`Pod.restart_pending`); only of a
-        driver with `Driver.asked`. The outcome is Applied also if that pod is gone.
+        driver with `Driver.asked`. The outcome is Applied also if that pod is gone, or if a person has made the
+        request too, whose own it then stays.
         """
 
     def templates(self, objects: ObjectReader, names: tuple[str, ...]) -> Templates:

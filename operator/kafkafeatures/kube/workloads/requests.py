@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import MANAGER, WorkloadsApi
 from kafkafeatures.kube.workloads.pods import has_request
 
@@ -30,6 +31,28 @@ async def own_requests(api: WorkloadsApi, namespace: str, labels: str, annotatio
             async for metadata in (raw["metadata"] async for raw in listed)
             if has_request(metadata, annotation) and _managers(metadata, annotation) == {MANAGER}
         ]
+
+
+async def remove_request(
+    api: WorkloadsApi, namespace: str, request: RestartNode | RequestedPod, annotation: str
+) -> None:
+    """Remove the request (an annotation) from exactly this pod, unless somebody else has set it, who still wants it.
+    Raises KubeError; Conflict if the pod was changed since it was read.
+    """
+    query = {"fieldSelector": f"metadata.name={request.pod}"}  # a driver has the right to list pods, not to get one
+    async with aclosing(api.listed(f"/api/v1/namespaces/{namespace}/pods", query)) as listed:
+        async for metadata in (raw["metadata"] async for raw in listed):
+            if metadata["uid"] != request.pod_uid or not has_request(metadata, annotation):
+                continue
+            if not is_of_another(metadata, annotation):
+                exactly = {"uid": request.pod_uid, "resourceVersion": metadata["resourceVersion"]}
+                change = {"metadata": {**exactly, "annotations": {annotation: None}}}
+                await api.send("PATCH", f"/api/v1/namespaces/{namespace}/pods/{request.pod}", change)
+
+
+def is_of_another(metadata: Mapping[str, Any], annotation: str) -> bool:
+    """Tell whether anyone but this operator is known to have set the annotation."""
+    return bool(_managers(metadata, annotation) - {MANAGER})
 
 
 def _managers(metadata: Mapping[str, Any], annotation: str) -> set[object]:

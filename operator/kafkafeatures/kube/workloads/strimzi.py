@@ -10,7 +10,7 @@ Strimzi writes where is in docs/how-to/with-strimzi.md, with its sources.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -32,7 +32,7 @@ from kafkafeatures.kube.first_byte import withholding
 from kafkafeatures.kube.workloads.adapters import Rival
 from kafkafeatures.kube.workloads.answers import ListTooLarge, outcome_of, reading_of
 from kafkafeatures.kube.workloads.pods import container_of, pod_of
-from kafkafeatures.kube.workloads.requests import RequestedPod, own_requests
+from kafkafeatures.kube.workloads.requests import RequestedPod, is_of_another, own_requests, remove_request
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templates
 
@@ -97,7 +97,9 @@ class StrimziPods:
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         with withholding(withheld):
-            return await outcome_of(_annotate(self._api, self._namespace, step, "true"), REMEDY)
+            change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: "true"}}}
+            path = f"/api/v1/namespaces/{self._namespace}/pods/{step.pod}"
+            return await outcome_of(self._api.send("PATCH", path, change), REMEDY)
 
     async def _read(self) -> WorkloadsReading | Failure:
         at = self._clock()
@@ -165,16 +167,8 @@ async def requests(api: WorkloadsApi, namespace: str) -> list[RequestedPod]:
 
 
 async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
-    """Remove the annotation of exactly this pod."""
-    return await outcome_of(_annotate(api, namespace, step, None), REMEDY)
-
-
-def _annotate(
-    api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod, value: str | None
-) -> Awaitable[None]:
-    """Set the annotation of the pod with exactly this uid; None: remove it."""
-    change = {"metadata": {"uid": step.pod_uid, "annotations": {RESTART: value}}}
-    return api.send("PATCH", f"/api/v1/namespaces/{namespace}/pods/{step.pod}", change)
+    """Remove the annotation of exactly this pod, unless it is that of a person."""
+    return await outcome_of(remove_request(api, namespace, step, RESTART), REMEDY)
 
 
 def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
@@ -269,6 +263,7 @@ def _pod(raw: Json, owner: str, wanted: Mapping[str, Mapping[str, str]], revisio
         pod,
         revision=revision if is_current else str(annotations.get(REVISION) or ""),
         release=release_of({}, {KAFKA_VERSION: str(annotations.get(RELEASE) or "")}, ""),
+        request_is_of_another=is_of_another(raw["metadata"], RESTART),
     )
 
 

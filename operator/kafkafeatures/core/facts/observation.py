@@ -89,6 +89,10 @@ NodeKey = tuple[int, tuple[Role, ...]]
 """Id and roles of a node, as in `Node.key`."""
 
 
+PODS_UNKNOWN = "what the pods run is not known"
+"""Clause about `Observation.workloads` that are unknown: they could not be read, or do not show it."""
+
+
 def plain_host(host: str) -> str:
     """A host name for comparison: without the cluster domain after `.svc`, which Kubernetes objects do not show."""
     host = host.rstrip(".").lower()

@@ -114,10 +114,9 @@ def test_a_node_that_has_not_confirmed_its_id_is_not_restarted() -> None:
 
 
 def test_the_remedy_for_an_unconfirmed_node_is_the_right_to_read_settings_if_that_is_missing() -> None:
-    silent = replace(in_pod(1), proved_at="")
-    denied = Unknown(Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster"))
-    observation = replace(observed_fleet(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
-    (blocker,) = fleet_of(observation, ROLLOUT).blockers
+    denied = Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster")
+    silent = replace(in_pod(1), proved_at="", unproved=denied)
+    (blocker,) = judged(silent, pods=(pod(1),)).blockers
     assert blocker.reason is Reason.NOT_AUTHORIZED
     assert blocker.remedy.endswith("--operation DescribeConfigs --cluster")
 

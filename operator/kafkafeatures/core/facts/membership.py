@@ -263,6 +263,7 @@ class Membership:
             controller_listeners=tuple((endpoint.host, endpoint.port) for endpoint in of_controller),
             listener_names=frozenset(endpoint.name for endpoint in endpoints),
             proved_at=next((probed_node.proved_at for probed_node in probed if probed_node.proved_at), ""),
+            unproved=next((probed_node.unproved for probed_node in probed if probed_node.unproved), None),
             settings=next((probed_node.settings for probed_node in probed if probed_node.proved_at), {}),
             log_dirs=frozenset(map(str, broker.log_dirs)) if broker else frozenset(),
             metadata_dir=self._metadata_dirs.get(id_, ""),

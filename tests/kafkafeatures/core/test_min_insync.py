@@ -55,6 +55,21 @@ def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would
 
 
 @pytest.mark.parametrize(
+    ("flags", "reaches"),
+    [
+        ("--bootstrap-server a:1,b:1", "--bootstrap-server a:1,b:1 --entity-type"),
+        ("--bootstrap-server '[::1]:1' --config 'my login' --request-timeout 5",
+         "--bootstrap-server '[::1]:1' --command-config 'my login' --entity-type"),
+        ("-f 'my levels.yaml' --config login", "--bootstrap-server HOST:PORT --entity-type"),
+    ],
+)  # fmt: skip
+def test_the_command_of_the_remedy_reaches_the_cluster_as_ours_does(flags: str, reaches: str) -> None:
+    nodes = observation(node_with(3001), node_with(1, file="2"))
+    (blocker,) = min_insync_replicas_stay(LevelCheckInput(nodes, (RAISE,), cluster_flags=flags))
+    assert f"before: kafka-configs.sh {reaches} brokers --entity-default --alter" in blocker.remedy
+
+
+@pytest.mark.parametrize(
     "nodes",
     [
         (node_with(3001), node_with(1), node_with(2)),
@@ -105,11 +120,11 @@ def test_an_unknown_value_of_a_broker_blocks_the_raise() -> None:
 
 
 def test_without_the_right_to_read_the_value_it_is_unknown_whether_the_cluster_can_be_raised() -> None:
-    denied = Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster")
+    denied = Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster", "grant it")
     nodes = (node_with(3001), node_with(1, all="2"), replace(node(2), unproved=denied))
     (blocker,) = blockers_of(*nodes)
     assert Check((blocker,), ()).verdict is CheckVerdict.UNKNOWN
-    assert lacks_access(blocked((blocker,)))
+    assert (lacks_access(blocked((blocker,))), blocker.remedy) == (True, "grant it")
     silent = replace(nodes[-1], answer=Unknown(replace(denied, kind=FailureKind.UNREACHABLE)))
     assert not lacks_access(blocked((blocker, *blockers_of(*nodes[:2], silent))))
 

@@ -42,7 +42,6 @@ from kafkafeatures.core.roll.pods import (
 
 REGISTERS_WITHIN = timedelta(minutes=5)
 """Time for which a ready pod without a registered node may still be starting."""
-DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
 """Most names in a message, before "and 5 more"."""
 
@@ -213,7 +212,7 @@ class _Matching:
             self._refuse((node,), text, remedy)
         elif node.unproved is not None and node.unproved.kind is FailureKind.AUTHORIZATION:
             text = f"the operator may not ask {node.title} for its node id, so pod {pod.name} may run another node"
-            self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
+            self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, node.unproved.action, (node,)))
         else:
             # All nodes wait for a controller, as it may have to go first; for a broker, those that share partitions.
             text = f"{node.title} has not confirmed its node id at an address of pod {pod.name}"

@@ -173,8 +173,10 @@ def test_an_error_of_the_connection_names_its_source(
 
 
 @pytest.mark.parametrize(
-    "words", ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4"]
-)
+    "words",
+    ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4",
+     "clients evidence start --all --level info", "clients evidence stop"],
+)  # fmt: skip
 def test_a_command_that_changes_the_cluster_says_first_which_one(
     words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

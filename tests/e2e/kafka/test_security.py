@@ -293,6 +293,10 @@ def test_without_the_right_alter_apply_names_it_and_describe_works(
     before = levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"]
     path = document_for(tmp_path / "levels.yaml", guarded, {"metadata.version": 26})
     words = "apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", guarded)), "-o", "json"
+    checked = run("check", "--release", "4.4", "--bootstrap-server", guarded.bootstrap_servers, *flags(guarded))
+    assert (checked.returncode, checked.stdout.splitlines()[0]) == (5, "Unknown"), checked.stdout
+    assert "min.insync.replicas of " in checked.stdout
+    assert LINE.format("DescribeConfigs") in " ".join(checked.stdout.replace("\\\n", "").split())
     planned = run("plan", *words[1:])
     assert planned.returncode == 0, planned.stderr
     plan = json.loads(planned.stdout)

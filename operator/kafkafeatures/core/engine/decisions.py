@@ -126,6 +126,14 @@ def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
     )
 
 
+def may_pass(decision: Act | Wait) -> bool:
+    """True for a step, and for a wait that may end by itself: an old node or a missing quorum may be an upgrade in
+    progress. False for a wait that only a person can end, such as for a missing right or address.
+    """
+    blockers = decision.blockers if isinstance(decision, Wait) else ()
+    return all(blocker.failure_kind is None or blocker.failure_kind.may_pass for blocker in blockers)
+
+
 def lacks_access(decision: object) -> bool:
     """Tell whether nothing but this client keeps the decision from a step: a missing right, credentials, TLS. Then the
     cluster may be fine.

@@ -224,10 +224,7 @@ class Membership:
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
         roles = ((Role.CONTROLLER,) if is_controller else ()) + ((Role.BROKER,) if is_broker else ())
         probed = [probed_node for probed_node in self.probed.get(id_, ()) if probed_node.role in roles]
-        best = next(
-            (probed_node for probed_node in probed if isinstance(probed_node.answer, NodeAnswer)),
-            probed[0] if probed else None,
-        )
+        best = next((each for each in probed if isinstance(each.answer, NodeAnswer)), probed[0] if probed else None)
         broker = self.image.brokers.get(id_) if self.image and is_broker else None
         controller = self.image.controllers.get(id_) if self.image and is_controller else None
         registered: dict[Role, Known[Mapping[str, VersionRange]]] = {}

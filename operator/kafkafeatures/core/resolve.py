@@ -149,7 +149,7 @@ def driver_in(spec: Spec) -> Driver:
     an unknown one, where what has its pods is not named, and for pods without a driver that is named.
     """
     workload, strimzi = spec.workload, spec.cluster.strimzi
-    if workload.pods is not None and workload.driver is None:  # else a level would be raised during a roll of them
+    if workload.pods is not None and not workload.driver:  # else a level would be raised during a roll of them
         raise InvalidDocument(("spec.workload: pods needs a driver; set workload.driver to Pods",))
     name = workload.driver or (NOBODY if strimzi is None else STRIMZI).name
     driver = driver_named(name)

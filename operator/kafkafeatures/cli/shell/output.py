@@ -31,7 +31,7 @@ NEVER_WRAPPED = 100_000
 
 def at_terminal() -> bool:
     """True if a person can read a question on the terminal, and answer it."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class Patient:

@@ -195,7 +195,7 @@ STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
         lambda followed: followed.are_not_selected(*PODS),
         "Preflight",
         "what the pods run is not known: selector kafka_cr=orders in namespace kafka: no pod matches it; correct "
-        "spec.workload.pods.selector",
+        "spec.workload.pods.selector, or bring the pods back",
     ),
     "too few pods": (
         lambda followed: followed.are_not_selected("broker-1"),

@@ -124,7 +124,7 @@ def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:
     lacks the annotation is older than it, unless it is the newest.
     """
     if not pods:
-        return "no pod matches it", f"correct {PODS.key}.selector"
+        return "no pod matches it", f"correct {PODS.key}.selector, or bring the pods back"
     for raw in pods:
         name, owner = raw["metadata"]["name"], _owner(raw)
         if not owner:

@@ -132,7 +132,7 @@ def min_insync_replicas_stay(inputs: LevelCheckInput) -> Iterator[Blocker]:
 def _command(inputs: LevelCheckInput) -> str:
     """The beginning of a kafka-configs.sh command for this cluster."""
     words = shlex.split(inputs.cluster_flags)  # each flag has a value
-    values = dict(zip(words[::2], words[1::2], strict=True))
+    values = dict(zip(words[::2], words[1::2], strict=False))
     pairs = [(of_kafka, values[flag]) for flag, of_kafka in _FLAGS_OF_KAFKA.items() if flag in values]
     flags = shlex.join(chain.from_iterable(pairs)) if "--bootstrap-server" in values else ANY_CLUSTER
     return f"kafka-configs.sh {flags} --entity-type brokers"

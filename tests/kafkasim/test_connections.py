@@ -30,8 +30,9 @@ def test_the_cluster_is_named_in_each_way_and_the_remedy_reaches_it(servers: str
     assert described.returncode == 0, described.stderr
     remedy = next(line.strip() for line in described.stdout.splitlines() if "kafkafeatures unregister" in line)
     assert shell(f"{variables} kafkafeatures check {way} | cat", tmp_path).stdout.startswith("Blocked\n")
-    asks = shell(f"{remedy} < /dev/null", tmp_path)
+    asks, has_no_stdin = (shell(f"{remedy} {stdin}", tmp_path) for stdin in ("< /dev/null", "<&-"))
     source = "; the connection is that of spec.cluster of levels.yaml" if "-f" in way else ""
     named = f"cluster at {servers}{source}\n"
     refused = "kafkafeatures: not a terminal; use --yes to skip confirmation; nothing was changed\n"
-    assert (asks.returncode, asks.stderr) == (64, named + refused)
+    assert (asks.returncode, asks.stderr) == (3, named + refused)
+    assert (has_no_stdin.returncode, has_no_stdin.stderr) == (3, named + refused)

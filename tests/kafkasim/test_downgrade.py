@@ -96,7 +96,12 @@ def test_the_document_saved_by_downgrade_is_in_sync_and_its_consent_is_used_up(s
 @pytest.mark.parametrize(
     ("feature", "code", "message"),
     [
-        ("group.version=2", 4, "group.version is at 1: downgrade never raises; nothing was changed; to raise it: "),
+        (
+            "group.version=2",
+            4,
+            "group.version is at 1: downgrade never raises; nothing was changed; to raise it: "
+            "kafkafeatures upgrade --feature group.version=2 --bootstrap-server 127.0.0.1:",
+        ),
         ("transactoin.version=0", 4, "unknown feature transactoin.version: no node supports it"),
         ("metadata.version=3.7", 4, "set metadata.version to 23 (4.0-IV1) or higher"),
         ("group.version", 64, "invalid feature level 'group.version': expected NAME=LEVEL"),

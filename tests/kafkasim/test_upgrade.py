@@ -66,7 +66,8 @@ def test_upgrade_raises_only_the_features_that_are_named(server: str) -> None:
 @pytest.mark.parametrize(
     ("feature", "code", "message"),
     [
-        ("share.version=0", 4, "share.version is at 1: upgrade never downgrades; nothing was changed; to go back: "),
+        ("share.version=0", 4, "share.version is at 1: upgrade never downgrades; nothing was changed; to go back: "
+         "kafkafeatures downgrade --feature share.version=0 --bootstrap-server 127.0.0.1:"),
         ("share.versoin=1", 4, "unknown feature share.versoin: no node supports it"),
         ("share.version", 64, "invalid feature level 'share.version': expected NAME=LEVEL"),
         ("share.version=many", 64, "invalid level 'many' of share.version: expected a number from 0 to 32767;"),
@@ -75,7 +76,7 @@ def test_upgrade_raises_only_the_features_that_are_named(server: str) -> None:
         ("share.version=1 --feature share.version=2", 64, "--feature share.version is given twice"),
         ("share.version=1 --release 4.2", 64, "not allowed with argument --feature"),
     ],
-)
+)  # fmt: skip
 def test_upgrade_refuses_a_feature_that_it_cannot_raise(unchanged: str, feature: str, code: int, message: str) -> None:
     done = shell(f"{PROGRAM} upgrade --feature {feature} --bootstrap-server {unchanged} --yes")
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr

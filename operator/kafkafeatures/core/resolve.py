@@ -146,9 +146,11 @@ def migration_in(spec: Spec) -> Migration | None:
 
 def driver_in(spec: Spec) -> Driver:
     """The driver that the document names; without one Strimzi for its clusters, else None. Raises InvalidDocument for
-    an unknown one, and where what has its pods is not named.
+    an unknown one, where what has its pods is not named, and for pods without a driver that is named.
     """
     workload, strimzi = spec.workload, spec.cluster.strimzi
+    if workload.pods is not None and not workload.driver:  # else a level would be raised during a roll of them
+        raise InvalidDocument(("spec.workload: pods needs a driver; set workload.driver to Pods",))
     name = workload.driver or (NOBODY if strimzi is None else STRIMZI).name
     driver = driver_named(name)
     if driver is None:

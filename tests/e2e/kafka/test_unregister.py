@@ -63,7 +63,7 @@ def test_a_live_node_and_a_broker_that_hosts_replicas_are_not_unregistered(
 
 def test_unregister_without_a_terminal_needs_the_flag_yes(cluster: Cluster) -> None:
     done = unregister(cluster, 3)
-    assert done.returncode == 64
+    assert done.returncode == 3
     assert "use --yes" in done.stderr
 
 

@@ -31,6 +31,7 @@ BY_DRIVERS = [
     ("spec.workload.driver", "Pods"),  # there is a migration
     ("spec.workload.statefulSet", None),
     ("spec", {"cluster": {"bootstrapServers": "a:1"}, "workload": {"driver": "Pods"}}),
+    ("spec", {"cluster": {"bootstrapServers": "a:1"}, "workload": {"pods": {"selector": "app=kafka"}}}),
 ]
 """Refused by the drivers, which say what they need (`core/roll/drivers.py`)."""
 IN_JSON = [

@@ -173,8 +173,10 @@ def test_an_error_of_the_connection_names_its_source(
 
 
 @pytest.mark.parametrize(
-    "words", ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4"]
-)
+    "words",
+    ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4",
+     "clients evidence start --all --level info", "clients evidence stop"],
+)  # fmt: skip
 def test_a_command_that_changes_the_cluster_says_first_which_one(
     words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,19 +212,23 @@ def test_apply_says_first_which_cluster_it_changes_and_as_which_user(
 def test_a_login_of_the_environment_is_not_sent_to_an_address_that_its_file_does_not_name(
     flag: str, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    monkeypatch.setenv(CONFIG, "login.properties")
-    (folder / "login.properties").write_text(f"bootstrap.servers=own:1, own:2\nbootstrap.controllers=own:3\n{LOGIN}")
+    monkeypatch.setenv(CONFIG, "my login")
+    own = "Own:1, own:2, [::1]:1, a.kafka.svc.cluster.local:1"
+    (folder / "my login").write_text(f"bootstrap.servers={own}\nbootstrap.controllers=own:3\n{LOGIN}")
     with pytest.raises(CommandFailed) as refused:
         connection(flag, "own:1,other:1")
     assert str(refused.value) == (
-        f"other:1 is not in bootstrap.servers of login.properties ({CONFIG}), so its login is not sent there; add "
-        "--config login.properties to send it, or the --config of that cluster"
+        f"other:1 is not among the addresses in 'my login' ({CONFIG}), so its login is not sent there; add "
+        "--config 'my login' to send it, or the --config of that cluster"
     )
+    for other in ("own:9092", "own.:1", "own.example:1", "[::2]:1", "a.kafka.svc.other.example:1"):
+        with pytest.raises(CommandFailed, match="is not among the addresses"):
+            connection(flag, other)
     assert refused.value.code == Exit.USAGE
-    assert connection(flag, "other:1", "--config", "login.properties")[0] == "other:1"
-    assert connection(flag, "own:2")[0] == "own:2"
-    assert connection(flag, "own:3")[0] == "own:3"
-    (folder / "login.properties").write_text(LOGIN)
+    assert connection(flag, "other:1", "--config", "my login")[0] == "other:1"
+    for address in ("own:2", "OWN:2", "own:3", "[::1]:1"):
+        assert connection(flag, address)[0].lower() == address.lower()
+    (folder / "my login").write_text(LOGIN)
     assert connection(flag, "other:1")[0] == "other:1"
 
 

@@ -147,7 +147,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("restart", "orders", "--only", "brokers", "--pod", "broker-1"), 64, "not allowed with argument --only"),
         (("restart", "orders", "--pod", "pod/broker-1"), 64, "invalid resource name"),
         (("wait", "orders", "--for", "feature=group.version"), 64, "in quotes"),
-        (("approve", "orders"), 64, "not a terminal; use --plan HASH"),
+        (("approve", "orders"), 3, "not a terminal; use --plan HASH"),
     ],
 )
 def test_a_failed_command_ends_with_at_most_one_line_and_its_exit_code(

@@ -53,6 +53,17 @@ def test_yaml_files_of_a_folder_are_read_in_order_and_documents_of_other_kinds_a
     assert capsys.readouterr().err.splitlines() == [f"{tmp_path}/a.yml: {skipped}", f"{tmp_path}/pod.yaml: {skipped}"]
 
 
+@pytest.mark.parametrize(("driver", "is_told"), [("", True), ("driver: None, ", False), ("driver: Manual, ", False)])
+def test_stateful_sets_of_a_document_that_names_no_driver_are_said_to_have_no_effect(
+    driver: str, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(document("first", "a:1", f", workload: {{{driver}statefulSet: {{brokers: [broker]}}}}"))
+    documents_of(flags(file))
+    told = "default/first: spec.workload.statefulSet has no effect without a driver, so no pod is restarted; set "
+    assert capsys.readouterr().err.startswith(told) is is_told
+
+
 def test_json_files_of_a_folder_are_read_and_its_subfolders_are_reported_as_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ KINDS = {
     "soaking": resource(statuses.soaking()),
     "stalled": resource(statuses.stalled()),
     "suspended": resource(statuses.suspended(), spec={"suspend": True}),
+    "without a driver": resource(statuses.suspended(), spec={"workload": {"statefulSet": {"brokers": ["a"]}}}),
     "observed": resource(statuses.observed()),
     "unreachable": resource(statuses.unreachable(statuses.acting())),
 }
@@ -99,6 +100,7 @@ def test_every_status_fits_terminals_of_any_width(kind: str, width: int) -> None
         ("stalled", "    metadata.version 1-21 (up to 3.9-IV0); 27 (4.1-IV1) is required"),
         ("stalled", "    start a controller with id 3003 on the new Kafka once"),
         ("suspended", "Suspended by spec.suspend in the document; set it to false there to resume."),
+        ("without a driver", "spec.workload.statefulSet has no effect without a driver, so no pod is restarted; set"),
         ("observed", "kafka/orders  ready: Observed, for 12m"),
         ("unreachable", "kafka/orders  unknown: Unreachable, for 12m"),
         ("unreachable", "The cluster could not be read for 12m; levels and plan are from the last successful read."),

@@ -18,6 +18,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.roll import roll_of
 from kafkafeatures.kube.workloads.stateful_sets import templates
@@ -252,11 +253,12 @@ def test_a_template_has_a_revision_once_kubernetes_has_observed_its_generation()
         def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[dict[str, Any]]:
             return []
 
-    assert templates(Objects(), ("broker",)) == {"broker": Template("", 6)}
+    spec = {"workload": {"statefulSet": {"brokers": ["broker"]}}}
+    assert templates(Objects(), STATEFUL_SET, spec) == {"broker": Template("", 6)}
     raw["status"] = {"observedGeneration": 2, "updateRevision": "r"}
-    assert templates(Objects(), ("broker",)) == {"broker": Template("", 6)}
+    assert templates(Objects(), STATEFUL_SET, spec) == {"broker": Template("", 6)}
     raw["status"] = {"observedGeneration": 3, "updateRevision": "r"}
-    assert templates(Objects(), ("broker",)) == {"broker": Template("r", 6)}
+    assert templates(Objects(), STATEFUL_SET, spec) == {"broker": Template("r", 6)}
 
 
 def test_stateful_sets_are_read_after_the_status_while_waiting_for_a_roll(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, blocked_by, grouped, shortened
-from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait, lacks_access
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.facts.observation import Node, NodeState
@@ -195,3 +195,27 @@ def test_nodes_that_block_a_change_are_counted_by_their_kind() -> None:
     assert blocked_by([outdated, gone]) == "blocked by 2 nodes (1 outdated, 1 ghost)"
     assert blocked_by([blocked(BlockerKind.QUORUM)]) == "blocked by WaitingForQuorum"
     assert blocked_by([outdated, blocked(BlockerKind.SETTING, older)]) == "blocked by 1 outdated node, Setting"
+
+
+DENIED = Blocker(BlockerKind.NODE_UNKNOWN, "denied", "grant it", failure_kind=FailureKind.AUTHORIZATION)
+GHOST = Blocker(BlockerKind.GHOST_REGISTRATION, "a ghost", "unregister it")
+
+
+@pytest.mark.parametrize(
+    ("decision", "is_lacking"),
+    [
+        (Stalled(Reason.NOT_AUTHORIZED, "needs ALTER", blockers=(), subject="cluster", remedy="grant it"), True),
+        (
+            Stalled(
+                Reason.NOT_AUTHORIZED, "needs ALTER", blockers=(DENIED, GHOST), subject="cluster", remedy="grant it"
+            ),
+            False,
+        ),
+        (Stalled(Reason.NODES_BEHIND, "too old", blockers=(), subject="cluster", remedy="grant it"), False),
+        (Wait(Reason.PREFLIGHT, "denied", blockers=(DENIED,), subject="cluster", remedy="grant it"), True),
+        (Wait(Reason.PREFLIGHT, "denied", blockers=(DENIED, GHOST), subject="cluster", remedy="grant it"), False),
+        (Wait(Reason.PREFLIGHT, "not read", blockers=(), subject="cluster", remedy="grant it"), False),
+    ],
+)
+def test_only_access_is_lacking_where_no_blocker_is_of_the_cluster(decision: Decision, is_lacking: bool) -> None:
+    assert lacks_access(decision) is is_lacking

@@ -9,12 +9,13 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import EMPTY, PlannedStage
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import lacks_access
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.facts.observation import Node, Observation
+from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.facts.readings import NOT_ASKED, LogReading
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, LogReading
 from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, Setting, SettingSource
 from kafkafeatures.core.levels.dynamic_quorum import left_in_files, voters_to_freeze
 from kafkafeatures.core.levels.proposal import levels_to_move
@@ -177,6 +178,13 @@ def test_a_voter_address_that_could_not_be_shown_blocks_the_raise(observation: O
     assert remaining.kind is BlockerKind.NODE_UNKNOWN
     assert remedy in remaining.remedy
     assert "the addresses of the voters that the metadata log will hold are not known" in lines_of(observation)
+
+
+def test_without_the_right_to_read_the_log_it_is_unknown_whether_the_quorum_can_be_made_dynamic() -> None:
+    denied = Unknown(Failure(FailureKind.AUTHORIZATION, "metadata log", "needs CLUSTER_ACTION", "grant it"))
+    of_voters = controller_at(3001, ("a.b", 9093)), controller_at(3002), node(1)
+    unread = replace(observation(*of_voters, levels=STATIC), registered_controllers=denied)
+    assert lacks_access(decide(WANTED, unread))
 
 
 def test_an_observation_without_the_voter_addresses_does_not_void_the_plan() -> None:

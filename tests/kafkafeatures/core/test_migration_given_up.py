@@ -156,7 +156,7 @@ def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left_or_pods_are_unr
         SourceKind.KUBERNETES,
     )
     unread = Unknown(Failure(FailureKind.TIMED_OUT, "pods", "no answer"))
-    for workloads, says in ((pods, "controllers to 0 replicas"), (unread, "pods could not be read")):
+    for workloads, says in ((pods, "controllers to 0 replicas"), (unread, "what the pods run is not known: ")):
         observation = replace(without_quorum(cluster(position)), workloads=workloads)
         first = Look(wanting(D.ROLLED_BACK), observation)
         look = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=STILL_FOR, status=compared())

@@ -13,16 +13,18 @@ from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.api.status import EMPTY, FeatureStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import blocked, lacks_access
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.kind import ReadContext
-from kafkafeatures.core.facts.observation import Node, NodeState
-from kafkafeatures.core.facts.readings import NOT_ASKED, Role
+from kafkafeatures.core.facts.observation import Node, NodeState, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Role
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
+from kafkafeatures.core.report.check import Check, CheckVerdict
 from tests.kafkafeatures.worlds import NOW, node, observation
 
 RAISE = UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 0, 1)
@@ -50,6 +52,21 @@ def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would
     assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in blocker.message
     assert blocker.remedy.endswith("--entity-type brokers --entity-default --alter --add-config min.insync.replicas=2")
     assert [each.id for each in blocker.nodes] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "reaches"),
+    [
+        ("--bootstrap-server a:1,b:1", "--bootstrap-server a:1,b:1 --entity-type"),
+        ("--bootstrap-server '[::1]:1' --config 'my login' --request-timeout 5",
+         "--bootstrap-server '[::1]:1' --command-config 'my login' --entity-type"),
+        ("-f 'my levels.yaml' --config login", "--bootstrap-server HOST:PORT --entity-type"),
+    ],
+)  # fmt: skip
+def test_the_command_of_the_remedy_reaches_the_cluster_as_ours_does(flags: str, reaches: str) -> None:
+    nodes = observation(node_with(3001), node_with(1, file="2"))
+    (blocker,) = min_insync_replicas_stay(LevelCheckInput(nodes, (RAISE,), cluster_flags=flags))
+    assert f"before: kafka-configs.sh {reaches} brokers --entity-default --alter" in blocker.remedy
 
 
 @pytest.mark.parametrize(
@@ -100,6 +117,16 @@ def test_an_unknown_value_of_a_broker_blocks_the_raise() -> None:
     (blocker,) = blockers_of(node_with(3001), node_with(1, all="2"), node(2))
     assert "min.insync.replicas of broker 2 is not known" in blocker.message
     assert "DESCRIBE_CONFIGS" in blocker.remedy
+
+
+def test_without_the_right_to_read_the_value_it_is_unknown_whether_the_cluster_can_be_raised() -> None:
+    denied = Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster", "grant it")
+    nodes = (node_with(3001), node_with(1, all="2"), replace(node(2), unproved=denied))
+    (blocker,) = blockers_of(*nodes)
+    assert Check((blocker,), ()).verdict is CheckVerdict.UNKNOWN
+    assert (lacks_access(blocked((blocker,))), blocker.remedy) == (True, "grant it")
+    silent = replace(nodes[-1], answer=Unknown(replace(denied, kind=FailureKind.UNREACHABLE)))
+    assert not lacks_access(blocked((blocker, *blockers_of(*nodes[:2], silent))))
 
 
 def test_a_ghost_needs_no_known_value_of_min_insync_replicas() -> None:

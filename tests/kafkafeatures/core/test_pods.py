@@ -114,12 +114,13 @@ def test_a_node_that_has_not_confirmed_its_id_is_not_restarted() -> None:
 
 
 def test_the_remedy_for_an_unconfirmed_node_is_the_right_to_read_settings_if_that_is_missing() -> None:
-    silent = replace(in_pod(1), proved_at="")
-    denied = Unknown(Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster"))
-    observation = replace(observed_fleet(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
-    (blocker,) = fleet_of(observation, ROLLOUT).blockers
+    denied = Failure(
+        FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster", "grant it to User:kafkafeatures"
+    )
+    silent = replace(in_pod(1), proved_at="", unproved=denied)
+    (blocker,) = judged(silent, pods=(pod(1),)).blockers
     assert blocker.reason is Reason.NOT_AUTHORIZED
-    assert blocker.remedy.endswith("--operation DescribeConfigs --cluster")
+    assert blocker.remedy == "grant it to User:kafkafeatures"
 
 
 def test_an_address_that_two_pods_share_does_not_prove_which_pod_runs_a_node() -> None:

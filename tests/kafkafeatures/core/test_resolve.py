@@ -55,8 +55,10 @@ def test_the_stateful_set_driver_is_read_with_its_stateful_sets_and_container() 
         ({"driver": "Strimzi"}, "driver Strimzi needs cluster.strimzi"),
         ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
         ({"driver": "Pods"}, "spec.workload: driver Pods needs workload.pods"),
+        ({"pods": {"selector": "app=kafka"}}, "spec.workload: pods needs a driver; set workload.driver to Pods"),
+        ({"driver": "", "pods": {"selector": "app=kafka"}}, "spec.workload: pods needs a driver"),
     ],
-    ids=["unknown driver", "no Kafka", "no StatefulSets", "no selector"],
+    ids=["unknown driver", "no Kafka", "no StatefulSets", "no selector", "no driver", "an empty driver"],
 )
 def test_an_unknown_driver_and_a_driver_without_its_stateful_sets_are_refused(
     workload: dict[str, Any], words: str

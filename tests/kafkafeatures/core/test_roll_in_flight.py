@@ -256,7 +256,7 @@ def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
     after = rollout_status(roll, roll.decision, before, Stamp(NOW.isoformat()))
     assert after is not None
     assert (after.total, after.done) == (9, 4)
-    assert "could not be read" in after.waiting_for
+    assert "what the pods run is not known" in after.waiting_for
 
 
 def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:

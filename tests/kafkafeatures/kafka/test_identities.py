@@ -105,6 +105,14 @@ async def test_a_node_that_refuses_or_does_not_answer_is_not_identified() -> Non
     assert cluster.connects == []
 
 
+async def test_the_reason_why_a_node_that_answers_is_not_identified_is_kept() -> None:
+    denied = Cluster({at(1): node(1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)})
+    for asked, kind in ((probed(1), FailureKind.AUTHORIZATION), (probed(1, keys=(18,)), FailureKind.UNSUPPORTED)):
+        async with denied.pool(settings(servers=(1,))) as pool:
+            (broker,) = (await Identities(pool).prove(asked, UNREAD, NAMES)).nodes
+        assert (broker.proved_at, broker.unproved is not None and broker.unproved.kind) == ("", kind)
+
+
 async def test_an_identification_is_kept_for_one_process_of_a_node() -> None:
     """The log shows a new process by its incarnation id. Without the log, each reading asks again."""
     cluster = Cluster({at(1): node(1)})

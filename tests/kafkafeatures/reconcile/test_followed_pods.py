@@ -13,6 +13,7 @@ import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.roll.drivers import PODS as DRIVER
 from kafkafeatures.kube.workloads.followed_pods import RIGHTS, templates
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import Template
@@ -193,7 +194,8 @@ STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
     "no pod": (
         lambda followed: followed.are_not_selected(*PODS),
         "Preflight",
-        "the selector kafka_cr=orders in namespace kafka: no pod matches it; correct spec.workload.pods.selector",
+        "what the pods run is not known: selector kafka_cr=orders in namespace kafka: no pod matches it; correct "
+        "spec.workload.pods.selector, or bring the pods back",
     ),
     "too few pods": (
         lambda followed: followed.are_not_selected("broker-1"),
@@ -347,9 +349,8 @@ async def test_a_level_waits_for_the_version_that_a_document_names_before_its_ro
     text = "the other operator has still to restart pod broker-0, which is not of the current revision"
     assert (followed.reason[0], followed.reason[1].partition(";")[0]) == ("RollingNodes", text)
     assert followed.api.condition("NodesRolled")["message"].startswith("0 of 4 nodes are current")
-    names = (f"selector {SELECTOR}", f"versionAnnotation {ANNOTATION}", "version 2")
     (workload,) = followed.api.status["workloads"]
-    assert templates(followed, names) == {"orders": Template(workload["updateRevision"], 4)}
+    assert templates(followed, DRIVER, followed.api.spec) == {"orders": Template(workload["updateRevision"], 4)}
     followed.restart("broker-0")
     await followed.work(1)
     assert followed.reason[1].startswith("the other operator has still to restart pod broker-1, ")
@@ -362,17 +363,17 @@ async def test_a_level_waits_for_the_version_that_a_document_names_before_its_ro
 
 def test_wait_for_rolled_reads_the_version_of_the_newest_pod_of_each_owner() -> None:
     followed = Followed()
-    names = (f"selector {SELECTOR}", f"versionAnnotation {ANNOTATION}")
-    first = templates(followed, names)
+    spec = {"workload": {"pods": {"selector": SELECTOR, "versionAnnotation": ANNOTATION}}}
+    first = templates(followed, DRIVER, spec)
     assert [(name, each is not None and each.replicas) for name, each in first.items()] == [
         ("broker", 3), ("controller", 1),
     ]  # fmt: skip
     followed.label("broker-2", REVISION, "newer")
-    second = templates(followed, names)
+    second = templates(followed, DRIVER, spec)
     assert (second["broker"] == first["broker"], second["controller"] == first["controller"]) == (False, True)
     followed.annotate("broker-2", ANNOTATION, None)
     text = (
         f"pod broker-2, the newest of its owner, has no annotation {ANNOTATION} (selector {SELECTOR}); "
         "correct spec.workload.pods.versionAnnotation, or set the annotation in the resource of the cluster"
     )
-    assert templates(followed, names) == {SELECTOR: Template("", 0, text)}
+    assert templates(followed, DRIVER, spec) == {SELECTOR: Template("", 0, text)}

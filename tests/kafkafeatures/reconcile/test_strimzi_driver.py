@@ -10,11 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from kafkafeatures.api.names import RESTART_POD_UID
+from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.kube.workloads.strimzi import RIGHTS, templates
 from kafkafeatures.kube.workloads.templates import Template
 from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, POD_SET, PODS, READY, RESTART, Json, Strimzi
 from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
 from tests.simulated.requests import Fault, Request, refusal
+
+SPEC = {"cluster": {"strimzi": {"name": "my-cluster"}}}
 
 
 async def test_without_a_roll_the_level_is_raised_and_no_pod_is_touched() -> None:
@@ -193,7 +196,7 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
     ),
     "a set of another Kafka": (
         lambda strimzi: strimzi.pod_set(owner="uid-of-another"),
-        "Preflight", "the pods could not be read",
+        "Preflight", "what the pods run is not known: ",
     ),
     "sets of two clusters under one label": (
         lambda strimzi: strimzi.pod_set("other", owner="uid-of-another"),
@@ -298,7 +301,7 @@ async def test_a_node_pool_without_replicas_keeps_no_level_and_no_restart_waitin
     strimzi.restart("broker-1")
     await strimzi.work(4)
     assert (strimzi.level, strimzi.reason[0]) == (1, "InSync")
-    assert [*templates(strimzi, ("Kafka my-cluster",))] == ["broker"]
+    assert [*templates(strimzi, STRIMZI, SPEC)] == ["broker"]
 
 
 async def test_the_last_pods_of_a_node_pool_without_replicas_are_waited_for() -> None:
@@ -319,20 +322,20 @@ async def test_strimzi_restarts_pods_one_after_the_other_so_no_document_may_ask_
 
 def test_wait_for_rolled_reads_the_revisions_that_strimzi_wants_once_it_has_reconciled_the_kafka() -> None:
     strimzi = Strimzi()
-    (first,) = templates(strimzi, ("Kafka my-cluster",)).values()
+    (first,) = templates(strimzi, STRIMZI, SPEC).values()
     assert first is not None
     assert (bool(first.revision), first.replicas) == (True, 3)
     strimzi.wants(**{**strimzi.revisions, "broker-2": "broker-2-second"})
-    (template,) = templates(strimzi, ("Kafka my-cluster",)).values()
+    (template,) = templates(strimzi, STRIMZI, SPEC).values()
     assert template is not None
     assert template.revision not in ("", first.revision)
     strimzi.kafka_is(generation=2)
     pending = "Strimzi has not reconciled Kafka my-cluster as it is now"
-    assert templates(strimzi, ("Kafka my-cluster",)) == {"broker": template._replace(pending=pending)}
+    assert templates(strimzi, STRIMZI, SPEC) == {"broker": template._replace(pending=pending)}
     strimzi.pod_set("other", owner="uid-of-another")
-    assert [*templates(strimzi, ("Kafka my-cluster",))] == ["broker"]
+    assert [*templates(strimzi, STRIMZI, SPEC)] == ["broker"]
     strimzi.api.server.remove(KAFKA)
-    assert templates(strimzi, ("Kafka my-cluster",)) == {"my-cluster": Template("", 0, "Kafka my-cluster not found")}
+    assert templates(strimzi, STRIMZI, SPEC) == {"my-cluster": Template("", 0, "Kafka my-cluster not found")}
 
 
 async def test_without_a_driver_the_pods_of_strimzi_are_not_read() -> None:

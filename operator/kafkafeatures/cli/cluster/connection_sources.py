@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,12 +93,12 @@ def check_login_is_for(addresses: Sequence[Address], own: Sequence[Address], con
     """Raise CommandFailed if the login of KAFKAFEATURES_CONFIG would be sent to an address that is not in its file: it
     may be that of another cluster. `own`: the addresses in the file; empty if it names none, or nothing was lent.
     """
-    other = next((address for address in addresses if own and address not in own), None)
+    names = {str(address).lower() for address in own}
+    other = next((address for address in addresses if own and str(address).lower() not in names), None)
     if other is not None:
-        text = (
-            f"{other} is not in bootstrap.servers of {config} ({CONFIG_VARIABLE}), so its login is not sent there; add"
-        )
-        raise CommandFailed(f"{text} --config {config} to send it, or the --config of that cluster", Exit.USAGE)
+        file = shlex.quote(str(config))
+        text = f"{other} is not among the addresses in {file} ({CONFIG_VARIABLE}), so its login is not sent there; add"
+        raise CommandFailed(f"{text} --config {file} to send it, or the --config of that cluster", Exit.USAGE)
 
 
 def _use_environment(arguments: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_to_change
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.cli.shell.output import at_terminal, tell
 from kafkafeatures.core.facts.observation import Node, SourceKind
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
@@ -139,8 +139,8 @@ def _reassignment(hosted: HostedTopics) -> str:
 
 def _ask(node: Node, role: Role) -> None:
     """Ask the person at the terminal. Raises CommandFailed unless the id of the node is typed."""
-    if not sys.stdin.isatty():
-        raise CommandFailed("not a terminal; use --yes to skip confirmation; nothing was changed", Exit.USAGE)
+    if not at_terminal():
+        raise CommandFailed("not a terminal; use --yes to skip confirmation; nothing was changed", Exit.APPROVAL)
     tell(f"{role.value.lower()} {node.id} ({node.host}:{node.port}) {_GONE[role]}.")
     print("Type its id to unregister it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != str(node.id):

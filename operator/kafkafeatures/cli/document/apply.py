@@ -39,7 +39,7 @@ from kafkafeatures.cli.shell.output import FORMATS, NEVER_WRAPPED, console, tell
 from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.blockers import Blocker, blocked_by, grouped
-from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait, lacks_access, may_pass
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.resolve import driver_in
@@ -144,7 +144,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     if isinstance(last.decision, Stalled | Wait | Held):
         progress.tell_blockers(last.decision.blockers)
     _last_words(last, code, to_approve, skips_confirmation=arguments.yes)
-    is_refused = code in (Exit.APPROVAL, Exit.BLOCKED)
+    is_refused = code in (Exit.APPROVAL, _refusal(last.decision))
     ending = f"{document}: {_ending(last, code)}"
     if is_refused and not progress.has_sent:
         ending += "; nothing was changed"
@@ -230,7 +230,7 @@ async def _until_settled(
             if code is None and not progress.has_begun and isinstance(last.decision, Wait) and last.decision.blockers:
                 permission.show(last.status)  # the wait may be long
                 progress.tell_blockers(last.decision.blockers)
-                code = Exit.BLOCKED if permission.cannot_be_given else None
+                code = _refusal(last.decision) if permission.cannot_be_given else None
             progress.tell(last, code)
             if code is not None:
                 return last, code
@@ -328,21 +328,18 @@ class _Progress:
                 return None
             case Held(reason=reason):
                 return Exit.APPROVAL if reason is Reason.APPROVAL_REQUIRED else Exit.BLOCKED
-            case Stalled():
-                return Exit.BLOCKED
+            case Stalled() as stalled:
+                return _refusal(stalled)
             case Wait(condition=(Condition.APPROVAL_REQUIRED, _)):
                 return Exit.APPROVAL  # waiting does not help; the soak time so far is kept in the state file
             case Act() | Wait() as decision:
                 self._was_read = True  # from now on a failure to read may pass
-                return None if _may_pass(decision) else Exit.BLOCKED
+                return None if may_pass(decision) else _refusal(decision)
 
 
-def _may_pass(decision: Act | Wait) -> bool:
-    """True for a step, and for a wait that may end by itself: an old node or a missing quorum may be an upgrade in
-    progress. False for a wait that only a person can end, such as for a missing right or address.
-    """
-    blockers = decision.blockers if isinstance(decision, Wait) else ()
-    return all(blocker.failure_kind is None or blocker.failure_kind.may_pass for blocker in blockers)
+def _refusal(decision: object) -> Exit:
+    """The exit code of a decision that only a person can end."""
+    return Exit.UNREACHABLE if lacks_access(decision) else Exit.BLOCKED
 
 
 def _line(last: Reconciliation, code: Exit | None) -> str:
@@ -358,7 +355,7 @@ def _line(last: Reconciliation, code: Exit | None) -> str:
         tuple(blocker.message for blocker in grouped(decision.blockers))
     ):
         return ""
-    return f"{summary_of(last)}{'; waiting' if isinstance(decision, Wait) and _may_pass(decision) else ''}"
+    return f"{summary_of(last)}{'; waiting' if isinstance(decision, Wait) and may_pass(decision) else ''}"
 
 
 def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
@@ -378,7 +375,7 @@ def _ending(last: Reconciliation, code: Exit) -> str:
     out: the halt is in the state file, so the next `apply` ends at once.
     """
     decision = last.decision
-    blockers = decision.blockers if code is Exit.BLOCKED and not isinstance(decision, Failure) else ()
+    blockers = decision.blockers if code is _refusal(decision) and not isinstance(decision, Failure) else ()
     if not blockers:
         return last.status.reason(Condition.READY) or ""
     if isinstance(decision, Stalled) and decision.reason is Reason.NODES_BEHIND:
@@ -395,5 +392,5 @@ def _last_words(last: Reconciliation, code: Exit, to_approve: str, *, skips_conf
         plan = "the approval is for another plan; this one" if is_changed else "a plan"
         limit = "--yes does not approve it; " if skips_confirmation else ""
         tell(f"kafkafeatures: {plan} is waiting for approval; {limit}to approve: {to_approve}")
-    if code is Exit.UNREACHABLE:
+    if code is Exit.UNREACHABLE and code is not _refusal(last.decision):
         tell(f"kafkafeatures: {TIMED_OUT}")

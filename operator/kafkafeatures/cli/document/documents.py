@@ -31,6 +31,7 @@ from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.core.resolve import wanted_of
+from kafkafeatures.core.roll.drivers import unused_sets
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
@@ -170,6 +171,9 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         raise problems[0]
     if problems:
         raise CommandFailed("\n".join(map(str, problems)), worst(problem.code for problem in problems))
+    for document in documents:
+        if note := unused_sets(document.resource.raw_spec):
+            tell(f"{document}: {note}")
     if len(documents) > 1 and arguments.state is not None:
         text = f"--state is the state file of one document, and there are {len(documents)}; each has its own without it"
         raise CommandFailed(text, Exit.USAGE)

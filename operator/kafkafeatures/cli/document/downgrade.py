@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
+from kafkafeatures.cli.cluster.connect import flags_of
 from kafkafeatures.cli.document.direct import add_direct_flags, add_feature_flag, carry_out, levels_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.releases import format_level
@@ -28,14 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Downgrade the features, once their consents are typed, or the plan is approved by its hash."""
     levels = levels_of(arguments.feature)
-    return carry_out("downgrade", arguments, lambda finalized: _targets(levels, finalized))
+    return carry_out("downgrade", arguments, lambda finalized: _targets(levels, finalized, flags_of(arguments)))
 
 
-def _targets(levels: Mapping[str, int], finalized: Mapping[str, int]) -> Mapping[str, int]:
-    """These levels. Raises CommandFailed if a finalized level is lower."""
+def _targets(levels: Mapping[str, int], finalized: Mapping[str, int], flags: str) -> Mapping[str, int]:
+    """These levels. Raises CommandFailed if a finalized level is lower. `flags`: of the connection."""
     higher = [
         f"{name} is at {format_level(name, finalized.get(name, 0))}: downgrade never raises; nothing was changed; to "
-        f"raise it: kafkafeatures upgrade --feature {name}={level}"
+        f"raise it: kafkafeatures upgrade --feature {name}={level} {flags}"
         for name, level in levels.items()
         if level > finalized.get(name, 0)
     ]

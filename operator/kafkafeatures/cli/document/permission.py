@@ -14,7 +14,7 @@ from itertools import chain
 from kafkafeatures.api.status import Status, StepState
 from kafkafeatures.cli.document.documents import Document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import console, paragraph, tell
+from kafkafeatures.cli.shell.output import at_terminal, console, paragraph, tell
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.interrupts import SENT_STEPS
@@ -135,8 +135,3 @@ def _answer(question: str) -> str:
     """The line that the person types after the question, without blanks around it."""
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip()
-
-
-def at_terminal() -> bool:
-    """True if a person can read a question on the terminal, and answer it."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

@@ -31,8 +31,7 @@ from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, HTML, SVG, add_output_flag
 from kafkafeatures.cli.shell.values import resource_name
-from kafkafeatures.core.engine.blockers import only_the_asker
-from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.decisions import Act, lacks_access
 from kafkafeatures.core.facts.observation import supported_by_all
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
@@ -117,11 +116,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
     status = evaluation.status
     verdict = plan_verdict(status, resource.generation, sends=False)
     # If only the rights of this user are missing, the plan may be fine for another user.
-    if (
-        verdict is PlanVerdict.BLOCKED
-        and isinstance(evaluation.decision, Wait)
-        and only_the_asker(evaluation.decision.blockers)
-    ):
+    if verdict is PlanVerdict.BLOCKED and lacks_access(evaluation.decision):
         verdict = PlanVerdict.UNKNOWN
     if arguments.output in (None, *DRAWN):
         from kafkafeatures.cli.document.plan_text import draw_plan

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
+from kafkafeatures.cli.cluster.connect import flags_of
 from kafkafeatures.cli.document.direct import add_direct_flags, add_feature_flag, carry_out, levels_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.release is not None:
         return carry_out("upgrade", arguments, lambda finalized: _of_release(arguments.release, finalized))
     levels = levels_of(arguments.feature)
-    return carry_out("upgrade", arguments, lambda finalized: _of_features(levels, finalized))
+    return carry_out("upgrade", arguments, lambda finalized: _of_features(levels, finalized, flags_of(arguments)))
 
 
 def _of_release(release: str, finalized: Mapping[str, int]) -> Mapping[str, int]:
@@ -48,11 +49,11 @@ def _of_release(release: str, finalized: Mapping[str, int]) -> Mapping[str, int]
     return {name: level for name, level in levels.items() if level > finalized.get(name, 0)}
 
 
-def _of_features(levels: Mapping[str, int], finalized: Mapping[str, int]) -> Mapping[str, int]:
-    """These levels. Raises CommandFailed if a finalized level is higher."""
+def _of_features(levels: Mapping[str, int], finalized: Mapping[str, int], flags: str) -> Mapping[str, int]:
+    """These levels. Raises CommandFailed if a finalized level is higher. `flags`: of the connection."""
     lower = [
         f"{name} is at {format_level(name, finalized[name])}: upgrade never downgrades; nothing was changed; to go "
-        f"back: kafkafeatures downgrade --feature {name}={level}"
+        f"back: kafkafeatures downgrade --feature {name}={level} {flags}"
         for name, level in levels.items()
         if level < finalized.get(name, 0)
     ]

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show the plan, ask for confirmation, and write the annotation."""
     if not (arguments.plan or arguments.yes or sys.stdin.isatty()):
-        raise CommandFailed("not a terminal; use --plan HASH or --yes to skip confirmation", Exit.USAGE)
+        raise CommandFailed("not a terminal; use --plan HASH or --yes to skip confirmation", Exit.APPROVAL)
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         _check(resource, arguments.plan or "")

@@ -34,6 +34,7 @@ from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.kinds import in_flight, kind_of
 from kafkafeatures.core.report.migration_lines import migration_lines
+from kafkafeatures.core.roll.drivers import unused_sets
 
 NOT_RECONCILED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
@@ -141,6 +142,8 @@ def cautions(resource: KubeResource, current_time: datetime) -> Iterator[str]:
         yield f"Suspended by the annotation {PAUSE}; to resume: kafkafeatures resume {resource.flags}"
     if resource.suspended_in_document:
         yield "Suspended by spec.suspend in the document; set it to false there to resume."
+    if note := unused_sets(resource.spec):
+        yield note
 
 
 def draw_features(console: Console, resource: KubeResource) -> None:

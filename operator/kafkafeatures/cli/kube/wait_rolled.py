@@ -27,7 +27,7 @@ def templates_of(objects: ObjectReader, resource: KubeResource) -> Templates:
     driver = driver_of(resource)
     if driver is None or not driver.reads_pods:
         return {}
-    return adapter_of(driver).templates(objects, driver.names_in(resource.spec))
+    return adapter_of(driver).templates(objects, driver, resource.spec)
 
 
 def status_is_about(resource: KubeResource, templates: Templates) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -57,6 +58,8 @@ def wrong_usage(message: str, program: str, explained_by: str) -> CommandFailed:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; never raises for what a user can do wrong."""
     sys.stdout, sys.stderr = Patient.wrapping(sys.stdout), Patient.wrapping(sys.stderr)
+    if sys.stdin is None:  # it is closed; no other file must get its number
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:  # `help COMMAND` is `COMMAND --help`
         words = [*words[1:2], "--help"]

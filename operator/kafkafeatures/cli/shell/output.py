@@ -29,6 +29,11 @@ NEVER_WRAPPED = 100_000
 """Columns of a console in a pipe: more than any line has."""
 
 
+def at_terminal() -> bool:
+    """True if a person can read a question on the terminal, and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 class Patient:
     """A stdout or stderr whose reader may end early (`| head`) without effect on the command or its exit code. A write
     to stdout that fails for another reason (a full disk) ends the command with one line. Characters that do not print

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.core.engine.blockers import Blocker, grouped
+from kafkafeatures.core.engine.blockers import Blocker, grouped, only_the_asker
 from kafkafeatures.core.engine.steps import Step
 from kafkafeatures.core.facts.readings import Failure
 
@@ -124,6 +124,23 @@ def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
     return Wait(
         first.kind.reason, first_of(first, groups), blockers=blockers, subject=first.subject, remedy=first.remedy
     )
+
+
+def may_pass(decision: Act | Wait) -> bool:
+    """True for a step, and for a wait that may end by itself: an old node or a missing quorum may be an upgrade in
+    progress. False for a wait that only a person can end, such as for a missing right or address.
+    """
+    blockers = decision.blockers if isinstance(decision, Wait) else ()
+    return all(blocker.failure_kind is None or blocker.failure_kind.may_pass for blocker in blockers)
+
+
+def lacks_access(decision: object) -> bool:
+    """Tell whether nothing but this client keeps the decision from a step: a missing right, credentials, TLS. Then the
+    cluster may be fine.
+    """
+    if not isinstance(decision, Wait | Stalled):
+        return False
+    return only_the_asker(decision.blockers) if decision.blockers else decision.reason is Reason.NOT_AUTHORIZED
 
 
 def stalled_by(

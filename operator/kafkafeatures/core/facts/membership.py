@@ -224,10 +224,7 @@ class Membership:
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
         roles = ((Role.CONTROLLER,) if is_controller else ()) + ((Role.BROKER,) if is_broker else ())
         probed = [probed_node for probed_node in self.probed.get(id_, ()) if probed_node.role in roles]
-        best = next(
-            (probed_node for probed_node in probed if isinstance(probed_node.answer, NodeAnswer)),
-            probed[0] if probed else None,
-        )
+        best = next((each for each in probed if isinstance(each.answer, NodeAnswer)), probed[0] if probed else None)
         broker = self.image.brokers.get(id_) if self.image and is_broker else None
         controller = self.image.controllers.get(id_) if self.image and is_controller else None
         registered: dict[Role, Known[Mapping[str, VersionRange]]] = {}
@@ -263,6 +260,7 @@ class Membership:
             controller_listeners=tuple((endpoint.host, endpoint.port) for endpoint in of_controller),
             listener_names=frozenset(endpoint.name for endpoint in endpoints),
             proved_at=next((probed_node.proved_at for probed_node in probed if probed_node.proved_at), ""),
+            unproved=next((probed_node.unproved for probed_node in probed if probed_node.unproved), None),
             settings=next((probed_node.settings for probed_node in probed if probed_node.proved_at), {}),
             log_dirs=frozenset(map(str, broker.log_dirs)) if broker else frozenset(),
             metadata_dir=self._metadata_dirs.get(id_, ""),

@@ -89,6 +89,10 @@ NodeKey = tuple[int, tuple[Role, ...]]
 """Id and roles of a node, as in `Node.key`."""
 
 
+PODS_UNKNOWN = "what the pods run is not known"
+"""Clause about `Observation.workloads` that are unknown: they could not be read, or do not show it."""
+
+
 def plain_host(host: str) -> str:
     """A host name for comparison: without the cluster domain after `.svc`, which Kubernetes objects do not show."""
     host = host.rstrip(".").lower()
@@ -119,6 +123,7 @@ class Node(Struct, frozen=True):
     controller_listeners: tuple[tuple[str, int], ...] = ()  # those of its registration as a controller
     listener_names: frozenset[str] = frozenset()
     proved_at: str = ""  # IP address at which a process proved to be this node; empty: none did
+    unproved: Failure | None = None  # why no process did, although it answers and was asked
     settings: Mapping[str, Setting] = field(default_factory=dict)  # by name, those that a stage requires
     log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known
     metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known

@@ -173,6 +173,7 @@ class ProbedNode(Struct, frozen=True):
     id: None for a bootstrap address that could not be matched to a node.
     role: role of the listener that was asked.
     proved_at: IP address at which the process confirmed this id; empty where it did not.
+    unproved: why it did not, although it was asked.
     settings: settings that were requested and returned, by name.
     """
 
@@ -183,6 +184,7 @@ class ProbedNode(Struct, frozen=True):
     answer: NodeAnswer | Failure
     at: datetime
     proved_at: str = ""
+    unproved: Failure | None = None
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, shortened, title_of, verb
-from kafkafeatures.core.facts.observation import Node, Observation
+from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.quorum import QuorumMode, quorum_mode
 from kafkafeatures.core.facts.releases import CONTROLLER_REGISTRATION, format_level
 from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, SettingSource
@@ -87,7 +87,9 @@ def addresses_of_voters_are_known(inputs: LevelCheckInput) -> Iterator[Blocker]:
     else:
         remedy = f"make the metadata log and {whose} readable: add bootstrapControllers, and grant CLUSTER_ACTION"
     text = f"the addresses of {whose}, which {KRAFT_VERSION} 1 freezes, are not known"
-    yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, feature=KRAFT_VERSION, nodes=unregistered)
+    registered = observation.registered_controllers
+    kind = registered.failure.kind if isinstance(registered, Unknown) else None
+    yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, feature=KRAFT_VERSION, nodes=unregistered, failure_kind=kind)
 
 
 def files_do_not_keep_voters(inputs: LevelCheckInput) -> Iterator[Blocker]:

@@ -14,9 +14,10 @@ by then, so the values of all controllers count.
 
 from __future__ import annotations
 
-import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -26,8 +27,8 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_of, verb
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
-from kafkafeatures.core.facts.observation import Node, NodeState, Observation
-from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -36,8 +37,8 @@ SET_FOR_ALL = SettingSource.ALL_BROKERS
 T = TypeVar("T")
 _NO_NODES = (NodeState.GHOST, NodeState.REFUSED)
 """States of nodes that do not belong to the cluster, or do not run."""
-_ADDRESSES = re.compile(r"--bootstrap-server \S+")
-"""The part of our flags that Kafka's commands take too."""
+_FLAGS_OF_KAFKA = {"--bootstrap-server": "--bootstrap-server", "--config": "--command-config"}
+"""Flags of Kafka's commands, by those of ours that mean the same."""
 
 
 def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
@@ -130,8 +131,11 @@ def min_insync_replicas_stay(inputs: LevelCheckInput) -> Iterator[Blocker]:
 
 def _command(inputs: LevelCheckInput) -> str:
     """The beginning of a kafka-configs.sh command for this cluster."""
-    match = _ADDRESSES.search(inputs.cluster_flags)
-    return f"kafka-configs.sh {match[0] if match else ANY_CLUSTER} --entity-type brokers"
+    words = shlex.split(inputs.cluster_flags)  # each flag has a value
+    values = dict(zip(words[::2], words[1::2], strict=False))
+    pairs = [(of_kafka, values[flag]) for flag, of_kafka in _FLAGS_OF_KAFKA.items() if flag in values]
+    flags = shlex.join(chain.from_iterable(pairs)) if "--bootstrap-server" in values else ANY_CLUSTER
+    return f"kafka-configs.sh {flags} --entity-type brokers"
 
 
 def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUSTER} --entity-type brokers") -> str:
@@ -165,8 +169,12 @@ def _of_role(observation: Observation, role: Role) -> list[tuple[Node, Setting |
 def _not_known(unread: Iterable[Node], command: str) -> Iterator[Blocker]:
     """Blockers for nodes whose value is needed and not known."""
     for node in {node.id: node for node in unread}.values():  # a combined node is in both lists
+        failure = node.answer.failure if isinstance(node.answer, Unknown) else node.unproved
+        kind = failure.kind if failure is not None else None
         wording = partial(_unknown, command)
-        blocker = about_nodes(BlockerKind.SETTING, (node,), wording, feature=ELIGIBLE_LEADER_REPLICAS)
+        blocker = about_nodes(
+            BlockerKind.SETTING, (node,), wording, feature=ELIGIBLE_LEADER_REPLICAS, failure_kind=kind, alike=kind
+        )
         yield replace(blocker, reason=Reason.BLOCKED)
 
 
@@ -175,7 +183,10 @@ def _unknown(command: str, nodes: Nodes) -> tuple[str, str]:
         f"the {MIN_INSYNC_REPLICAS} of {title_of(nodes)} is not known, and raising {ELIGIBLE_LEADER_REPLICAS} may "
         "change it for all brokers"
     )
+    denied = nodes[0].unproved
     reach = f"make {these(nodes)} reachable, and grant DESCRIBE_CONFIGS on the cluster"
+    if denied is not None and denied.kind is FailureKind.AUTHORIZATION:
+        reach = denied.action
     if Role.BROKER in nodes[0].roles:
         return text, reach
     or_set = f"or set a value for all brokers, so that no controller writes its own: {to_set_for_all(command=command)}"

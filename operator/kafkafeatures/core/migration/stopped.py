@@ -17,7 +17,7 @@ from kafkafeatures.api.status import VoterStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait, stalled_by, waits_on
-from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.observation import PODS_UNKNOWN, Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.migration.memory import MigrationMemory
 from kafkafeatures.core.migration.positions import Position
@@ -42,7 +42,7 @@ def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
     if isinstance(workloads, Unknown):
         if workloads.failure.kind is not FailureKind.NOT_ASKED:
             failure = workloads.failure
-            yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {failure}", failure.action, about="pods")
+            yield Blocker(BlockerKind.MIGRATION, f"{PODS_UNKNOWN}: {failure}", failure.action, about="pods")
         return
     for owner in workloads.value.stateful_sets:
         if owner.role != "controllers" or not (owner.pods or owner.replicas):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
+from kafkafeatures.core.facts.observation import PODS_UNKNOWN, Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.words import counted
@@ -229,7 +229,7 @@ class AwayNode(Struct, frozen=True):
         if self.is_unread_in(observation):
             return None  # only Kafka's answers are left
         if isinstance(observation.workloads, Unknown):
-            return RestartState(ReturnPhase.UNKNOWN, f"the pods could not be read: {observation.workloads.failure}")
+            return RestartState(ReturnPhase.UNKNOWN, f"{PODS_UNKNOWN}: {observation.workloads.failure}")
         pod = observation.workloads.value.pod(self.pod)
         if pod is None:
             return RestartState(ReturnPhase.STARTING, f"pod {self.pod} was not created again yet")

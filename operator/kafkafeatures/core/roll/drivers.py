@@ -132,8 +132,14 @@ class Driver(Struct, frozen=True):
         return frozenset()
 
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of what has its pods, in a document of any form; they identify it within a namespace."""
+        """Names of what has its pods, in a document of any form; they identify it within a namespace, so that no other
+        resource restarts the same pods.
+        """
         return ()
+
+    def place_in(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a document of any form has at `key`; empty for nothing."""
+        return _at(spec, self.key)
 
     def remedy_of_outdated(self, title: str) -> str:
         """Remedy for a node that was restarted and is as outdated as before."""
@@ -220,9 +226,7 @@ class BySelector(ThroughPods, frozen=True):
     by_selector: bool = True
 
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
-        pods = _at(spec, self.key)
-        fields = ("selector", "versionAnnotation", "version", "container") if pods.get("selector") else ()
-        return tuple(f"{field} {pods[field]}" for field in fields if pods.get(field))
+        return ()  # it restarts no pod, so no other resource is a rival
 
 
 def _at(spec: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -283,6 +287,15 @@ def driver_in_document(spec: Mapping[str, Any]) -> Driver | None:
         return driver_named(name)
     implied = (driver for driver in DRIVERS if isinstance(driver, ThroughAnother) and driver.names_in(spec))
     return next(implied, NOBODY)
+
+
+def unused_sets(spec: Mapping[str, Any]) -> str:
+    """Note about the StatefulSets in a document of any form that names no driver; empty where there is none."""
+    workload = _at(spec, "spec.workload")
+    if workload.get("driver") or not workload.get("statefulSet"):
+        return ""
+    text = f"{STATEFUL_SET.key} has no effect without a driver, so no pod is restarted"
+    return f"{text}; set spec.workload.driver to {STATEFUL_SET.name}, or to {NOBODY.name} if this is intended"
 
 
 def patience_of(request: str) -> timedelta:

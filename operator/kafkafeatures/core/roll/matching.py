@@ -25,7 +25,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_of_replacement
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, plain_host
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import PodDriver
@@ -42,7 +42,6 @@ from kafkafeatures.core.roll.pods import (
 
 REGISTERS_WITHIN = timedelta(minutes=5)
 """Time for which a ready pod without a registered node may still be starting."""
-DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
 """Most names in a message, before "and 5 more"."""
 
@@ -211,12 +210,9 @@ class _Matching:
                 "set bootstrapServers to a listener that leads directly to the pods, in the same Kubernetes cluster"
             )
             self._refuse((node,), text, remedy)
-        elif (
-            isinstance(self._observation.partitions, Unknown)
-            and self._observation.partitions.failure.kind is FailureKind.AUTHORIZATION
-        ):
+        elif node.unproved is not None and node.unproved.kind is FailureKind.AUTHORIZATION:
             text = f"the operator may not ask {node.title} for its node id, so pod {pod.name} may run another node"
-            self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
+            self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, node.unproved.action, (node,)))
         else:
             # All nodes wait for a controller, as it may have to go first; for a broker, those that share partitions.
             text = f"{node.title} has not confirmed its node id at an address of pod {pod.name}"

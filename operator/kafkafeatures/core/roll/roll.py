@@ -46,7 +46,7 @@ from kafkafeatures.api.status import Result, RevisionStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.windows import closed_until, opening
-from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.observation import PODS_UNKNOWN, Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -235,7 +235,7 @@ def _decision(inputs: RestartCheckInput, needing: frozenset[int], *, levels_firs
     """The next restart, or what it waits for; None where there is nothing to restart, or not now."""
     workloads, fleet, lost = inputs.observation.workloads, inputs.fleet, inputs.disks.lost
     if inputs.driver.reads_pods and isinstance(workloads, Unknown):
-        return unread(workloads, "the pods could not be read")
+        return unread(workloads, PODS_UNKNOWN)
     if not inputs.permit.restarts:
         return (nothing_is_halted(inputs) or waiting(inputs)) if inputs.in_flight else None
     has_waits = bool(fleet.blockers or fleet.waits or fleet.without_node)

@@ -53,7 +53,7 @@ def stalled(
 
 def unread(fact: Unknown, subject: str) -> Refusal:
     """Refusal because something could not be read: a halt where a right is missing, else a wait. `subject`: a clause
-    such as "the pods could not be read".
+    such as PODS_UNKNOWN.
     """
     failure = fact.failure
     if failure.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):

@@ -84,7 +84,7 @@ class Identities:
             settings = await self._ask(node.id, node.role, node.answer, address, names)
             if isinstance(settings, Failure):
                 answer = settings if settings.kind is FailureKind.ANOTHER_NODE else node.answer
-                return replace(node, answer=answer, proved_at="", settings={})
+                return replace(node, answer=answer, proved_at="", unproved=settings, settings={})
             if incarnation is not None:
                 self._known[node.role, address] = _lasting(incarnation, names, settings)
             return replace(node, proved_at=settings.at, settings=settings.of)

@@ -7,10 +7,10 @@ driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.steps import Outcome
@@ -48,8 +48,8 @@ class Adapter(Protocol):
         request too, whose own it then stays.
         """
 
-    def templates(self, objects: ObjectReader, names: tuple[str, ...]) -> Templates:
-        """The present sets of pods of a document. `names`: `Driver.names_in` of it."""
+    def templates(self, objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) -> Templates:
+        """The present sets of pods of a document. `spec`: of any form; the driver reads it."""
 
 
 def adapter_of(driver: Driver) -> Adapter:

@@ -33,7 +33,7 @@ from kafkafeatures.core.facts.binaries import release_of
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.ports import Withheld
-from kafkafeatures.core.roll.drivers import PODS
+from kafkafeatures.core.roll.drivers import PODS, Driver
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.adapters import Rival
@@ -94,25 +94,24 @@ class FollowedPods:
         unknown = _why_unknown(pods, rollout)
         if unknown is not None:
             text, remedy = unknown
-            subject = f"the selector {rollout.selector} in namespace {self._namespace}"
+            subject = f"selector {rollout.selector} in namespace {self._namespace}"
             return Failure(FailureKind.REJECTED, subject, text, remedy)
         return WorkloadsReading(at, tuple(_sets_of(pods, rollout)), namespace=self._namespace)
 
 
-def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
-    """The pods of each owner, and the version to which they are rolled. `names`: fields of the document, as
-    `BySelector.names_in` has them. Without any pod, or while versions are not known, the only entry has no revision.
-    No entry where the document has no selector.
+def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) -> Templates:
+    """The pods of each owner, and the version to which they are rolled. Without any pod, or while versions are not
+    known, the only entry has no revision. No entry where the document has no selector.
     """
-    if not names:
-        return {}
-    fields = dict(name.split(" ", 1) for name in names)
+    fields = {name: str(value) for name, value in driver.place_in(spec).items() if value}
     rollout = Rollout(
-        selector=fields["selector"],
+        selector=fields.get("selector", ""),
         annotation=fields.get("versionAnnotation", ""),
         version=fields.get("version", ""),
         container=fields.get("container", Rollout().container),
     )
+    if not rollout.selector:
+        return {}
     pods = list(objects.objects_of(("pods", ""), "v1", rollout.selector))
     unknown = _why_unknown(pods, rollout)
     if unknown is not None:
@@ -125,7 +124,7 @@ def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:
     lacks the annotation is older than it, unless it is the newest.
     """
     if not pods:
-        return "no pod matches it", f"correct {PODS.key}.selector"
+        return "no pod matches it", f"correct {PODS.key}.selector, or bring the pods back"
     for raw in pods:
         name, owner = raw["metadata"]["name"], _owner(raw)
         if not owner:

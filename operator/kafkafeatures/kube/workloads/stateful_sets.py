@@ -20,6 +20,7 @@ from kafkafeatures.core.facts.binaries import release_of
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
 from kafkafeatures.core.ports import Withheld
+from kafkafeatures.core.roll.drivers import Driver
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone
@@ -155,9 +156,9 @@ class StatefulSets:
         )
 
 
-def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
-    """Templates of these StatefulSets."""
-    found = {name: objects.object_of(("statefulsets", "apps"), "apps/v1", name) for name in names}
+def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) -> Templates:
+    """Templates of the StatefulSets that the document names."""
+    found = {name: objects.object_of(("statefulsets", "apps"), "apps/v1", name) for name in driver.names_in(spec)}
     return {name: None if raw is None else _template(raw) for name, raw in found.items()}
 
 

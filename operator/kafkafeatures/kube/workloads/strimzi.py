@@ -23,7 +23,7 @@ from kafkafeatures.core.facts.binaries import release_of
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import ManagingOperator, Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.ports import Withheld
-from kafkafeatures.core.roll.drivers import STRIMZI
+from kafkafeatures.core.roll.drivers import STRIMZI, Driver
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.strimzi import PAUSE, StrimziConditions, paused, unprocessed, without_sets
 from kafkafeatures.kube.api import WorkloadsApi
@@ -171,11 +171,11 @@ async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode | Reques
     return await outcome_of(remove_request(api, namespace, step, RESTART), REMEDY)
 
 
-def templates(objects: ObjectReader, names: tuple[str, ...]) -> Templates:
+def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) -> Templates:
     """Templates of the StrimziPodSets of a `Kafka`, which Strimzi may change until it was reconciled as it is now.
     Where it has none, or does not exist, the only entry has its name, and no revision.
     """
-    (name,) = (name.removeprefix("Kafka ") for name in names)
+    (name,) = (name.removeprefix("Kafka ") for name in driver.names_in(spec))
     kafka = objects.object_of(("kafkas", "kafka.strimzi.io"), "kafka.strimzi.io/v1", name)
     if kafka is None:
         return {name: Template("", 0, f"Kafka {name} not found")}

@@ -42,7 +42,7 @@ def test_wait_continues_after_an_approval_that_the_operator_has_not_read(orders:
             "waiting_for_approval", ("--plan", "sha256:00000000"), 4, "not sha256:00000000", id="another plan"
         ),
         pytest.param("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "invalid plan hash", id="seven digits"),
-        pytest.param("waiting_for_approval", (), 64, "not a terminal; use --plan HASH or --yes", id="no terminal"),
+        pytest.param("waiting_for_approval", (), 3, "not a terminal; use --plan HASH or --yes", id="no terminal"),
     ],
 )
 def test_approve_writes_no_annotation_where_no_plan_can_be_approved(

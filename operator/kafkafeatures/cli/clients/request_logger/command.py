@@ -62,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
 async def _run(arguments: argparse.Namespace, step: str) -> Exit:
     from kafkafeatures.cli.clients.request_logger import restore, start, status
     from kafkafeatures.cli.clients.request_logger.target import target_of
-    from kafkafeatures.cli.cluster.connect import look, pool_of, settings_from_flags
+    from kafkafeatures.cli.cluster.connect import look, pool_of, settings_from_flags, settings_to_change
 
-    settings = settings_from_flags(arguments)
+    settings = (settings_from_flags if step == "status" else settings_to_change)(arguments)
     target = target_of(arguments, await look(settings))
     async with pool_of(settings) as pool:
         if step == "status":

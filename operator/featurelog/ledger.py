@@ -18,15 +18,20 @@ from typing import Protocol
 
 import msgspec
 
-from featurelog.engine import TableFile
+from featurelog.engine import RowsOfPart, TableFile
 from featurelog.layout import LogFile, NodeLog
 from featurelog.parts import Part
 from featurelog.record_files import METADATA_RECORDS
 from featurelog.tables import api_counters, client_api_usage
+from featurelog.tables.inputs import FileRecords, PartRecords
 from featurelog.tables.rejected_requests import REFUSED
 from kraftlog.batches import HEADER_SIZE
 
 VERSION = 3
+
+
+class OtherVersionError(Exception):
+    """A ledger that another release wrote."""
 
 
 class DigestOf(Protocol):
@@ -86,6 +91,12 @@ class Node:
         """All parts, in the order of files."""
         for _, entry in sorted(self.files.items()):
             yield from entry.parts
+
+    def records(self, name: str, output: str) -> FileRecords:
+        """The rows of a file. output: folder or URI of the tables."""
+        paths = [(part.path, part.merged) for part in self.files[name].parts if part.path]
+        parts = (PartRecords(path, RowsOfPart(output, path), merged) for path, merged in paths)
+        return FileRecords(self.node, name, tuple(parts))
 
 
 @dataclass(slots=True)
@@ -259,10 +270,10 @@ class Ledger:
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
-        """The ledger of a JSON document. Raises ValueError for any other document."""
+        """The ledger of a JSON document. Raises OtherVersionError, and ValueError for any other document."""
         version = msgspec.json.decode(text, type=_Version).version  # first: another version has other fields
         if version != VERSION:
-            raise ValueError(f"version {version} of a ledger, expected {VERSION}")
+            raise OtherVersionError(f"its ledger has version {version}, and this release reads version {VERSION}")
         document = msgspec.json.decode(text, type=_Document)
         return cls(document.nodes, document.derived, document.brokers)
 

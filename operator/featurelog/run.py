@@ -27,7 +27,6 @@ from featurelog.engine import (
     Engine,
     OneCore,
     Problem,
-    RowsOfPart,
     SpanToSurvey,
     SurveyResult,
     derive_tables,
@@ -48,7 +47,7 @@ from featurelog.parts import (
     stamp,
 )
 from featurelog.tables.checkpoint import DERIVED
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
+from featurelog.tables.inputs import ClusterCopies, NodeCopy, clusters_of
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
@@ -325,15 +324,9 @@ class Run:
         self.output.commit(self._ledger, self._before)
 
     def _copy(self, node: Node) -> NodeCopy:
-        output = self.settings.output
-        records = [
-            FileRecords(node.node, name, tuple(
-                PartRecords(part.path, RowsOfPart(output, part.path), part.merged) for part in entry.parts if part.path
-            ))
-            for name, entry in sorted(node.files.items())
-        ]  # fmt: skip
+        records = tuple(node.records(name, self.settings.output) for name in sorted(node.files))
         return NodeCopy(
-            node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id, node.vote
+            node.cluster, node.node, node.cluster_id, records, node.unused, node.voters, node.node_id, node.vote
         )
 
 

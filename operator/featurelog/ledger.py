@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Protocol
 
@@ -41,18 +41,6 @@ class DigestOf(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPart(Part):
-    """A `Part` in a document. msgspec must not decode to `Part` itself: it would keep something in that class which
-    Spark cannot send to workers.
-    """
-
-    @classmethod
-    def of(cls, part: Part) -> StoredPart:
-        """A part as it is kept in a document."""
-        return cls(*(getattr(part, each.name) for each in fields(Part)))
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
     """A file as it was read last.
 
@@ -63,7 +51,7 @@ class Entry:
     fingerprint: str
     size: int
     modified: int
-    parts: tuple[StoredPart, ...]
+    parts: tuple[Part, ...]
 
     @property
     def next(self) -> int:
@@ -178,8 +166,7 @@ class Due:
 
     def entry(self, parts: Sequence[Part]) -> Entry:
         """The ledger's entry for this file after it was read. parts: all of them."""
-        stored = tuple(StoredPart.of(part) for part in parts)
-        return Entry(self.fingerprint, self.file.size, self.file.modified, stored)
+        return Entry(self.fingerprint, self.file.size, self.file.modified, tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)

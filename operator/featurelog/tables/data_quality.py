@@ -60,14 +60,10 @@ TABLE = Table(
 )
 
 
-def table(history: History, notes: Iterable[Note] = ()) -> pa.Table:
-    """The table of one cluster, with the notes of other tables."""
+def rows(history: History, notes: Iterable[Note] = ()) -> Iterator[Row]:
+    """The rows of one cluster, with the notes of other tables."""
     # A file may be in the inputs twice: equal notes are one row.
-    return TABLE.of(_row(history, note) for note in dict.fromkeys([*_notes(history), *notes]))
-
-
-def _row(history: History, note: Note) -> Row:
-    return {**history.cluster.as_columns(), **asdict(note), "ts": note.at_ms}
+    return ({**asdict(note), "ts": note.at_ms} for note in dict.fromkeys([*_notes(history), *notes]))
 
 
 def _notes(history: History) -> Iterator[Note]:

@@ -30,14 +30,12 @@ def drop_old_files(
     the next run makes them of all records that are left.
 
     output: folder or URI of the tables. listed: names of the files that are in the inputs, by folders of cluster and
-    node: they stay, since the next run would read them again. before_ms: time of the newest snapshot with which a log
-    may begin, in ms since 1970. Raises OutputError.
+    node. before_ms: time of the newest snapshot with which a log may begin, in ms since 1970. Raises OutputError.
     """
     count, clusters = 0, set[str]()
     for node in ledger.nodes:
-        present = listed.get((node.cluster, node.node), ())
-        base = _base(node, output, present, before_ms)
-        old = [name for name, entry in node.files.items() if name not in present and _is_before(base, name, entry)]
+        base = _base(node, output, listed.get((node.cluster, node.node), ()), before_ms)
+        old = [name for name, entry in node.files.items() if _is_before(base, name, entry)]
         for name in old:
             del node.files[name]
         count += len(old)
@@ -54,8 +52,8 @@ def _base(node: Node, output: str, present: Collection[str], before_ms: int) -> 
     keeps all files.
 
     It is complete, and older than `before_ms` by the clock of the node, and by that of the leader that wrote the last
-    record in it. All that it has is gone from the inputs: between older files that are still there and the snapshot a
-    part of the log would be missing. Raises OutputError.
+    record in it. All files before it are gone from the inputs: the next run would read them again, and between them and
+    the snapshot a part of the log would be missing. Raises OutputError.
     """
     for snapshot in reversed(files.in_order(node.files)[0]):
         end, parts = snapshot.end_offset, node.files[snapshot.name].parts

@@ -199,9 +199,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "pipeline",
         "featurelog/retention.py",
-        ("files that are in the inputs are dropped", "if name not in present and _is_before(", "if _is_before("),
-        ("a log begins with a damaged snapshot", " and part.is_final and not part.damaged]", "]"),
-        ("a log begins with a young snapshot", " and max(last for _, last in times) < before_ms:", ":"),
+        ("a log begins with a snapshot that is not complete", "if not contents.incomplete and ", "if "),
+        ("a log begins with a young snapshot", " and part.times[1] < before_ms for", " for"),
+        ("a log begins with a snapshot of young records", " and header_ms(contents) < before_ms:", ":"),
+        ("files that are in the inputs are dropped", "if any(_is_before(", "if False and any(_is_before("),
         ("the segment that a snapshot ends in is dropped", "part.ends <= base for", "part.start <= base for"),
     ),
     *of(

@@ -30,7 +30,7 @@ from featurelog.tables import (
 )
 from featurelog.tables.checkpoint import CHECKPOINTS, SETTLED_MS, Checkpoint, OutdatedError, checkpoint_table
 from featurelog.tables.client_evidence import ClientJudging
-from featurelog.tables.client_tables import client_notes, client_rows
+from featurelog.tables.client_tables import client_rows
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
 from featurelog.tables.history import History, Note
 from featurelog.tables.inputs import ClientEvidence, ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
@@ -70,7 +70,7 @@ def tables_of(
     contents = [
         *client_rows(history, judging),
         *(of_metadata if cluster.copies else ()),
-        (data_quality.TABLE, data_quality.rows(history, [*notes, *client_notes(history)])),
+        (data_quality.TABLE, data_quality.rows(history, notes)),
     ]
     where = cluster.as_columns()
     tables = {table.name: table.of({**where, **row} for row in rows) for table, rows in contents}

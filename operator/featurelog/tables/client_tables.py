@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from featurelog.tables import client_blockers, client_evidence, client_readiness, evidence_coverage, rejected_requests
-from featurelog.tables.history import History, Note
+from featurelog.tables.history import History
 from featurelog.tables.table import Row, Table
 from featurelog.tables.upgrade_readiness import Judging
 
@@ -23,10 +23,3 @@ def client_rows(history: History, judging: Judging) -> list[tuple[Table, Iterabl
         (evidence_coverage.TABLE, evidence_coverage.rows(clients, evidence.usage)),
         (rejected_requests.TABLE, rejected_requests.rows(refused, clients.uses)),
     ]
-
-
-def client_notes(history: History) -> Iterator[Note]:
-    """A note for each file with evidence about clients that is not used, or not all of it."""
-    evidence = history.cluster.clients
-    for broker, file, reason in evidence.remarks if evidence is not None else ():
-        yield Note("client_evidence", reason, str(broker), file)

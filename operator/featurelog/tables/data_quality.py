@@ -74,6 +74,9 @@ def _notes(history: History) -> Iterator[Note]:
     for copy in history.cluster.copies:
         for file, reason in copy.unused:
             yield Note("unused_file", reason, copy.node, file)
+    clients = history.cluster.clients
+    for broker, file, reason in clients.remarks if clients is not None else ():
+        yield Note("client_evidence", reason, str(broker), file)
     for repeated in log.repeated(history.voters or ()):
         yield Note("same_node", repeated.reason, repeated.folder)
     for contradiction in log.contradictions:

@@ -20,6 +20,7 @@ from featurelog.ledger import Entry, Ledger, Node
 from featurelog.record_files import METADATA_RECORDS
 from featurelog.tables import CHECKPOINTS
 from featurelog.tables.scans import Scan, header_ms, scan
+from featurelog.tables.witnesses import ALTERNATIONS
 from kraftlog import files
 
 
@@ -53,9 +54,10 @@ def _base(node: Node, output: str, present: Collection[str], before_ms: int) -> 
 
     It is complete, and older than `before_ms` by the clock of the node, and by that of the leader that wrote the last
     record in it. All files before it are gone from the inputs: the next run would read them again, and between them and
-    the snapshot a part of the log would be missing. Raises OutputError.
+    the snapshot a part of the log would be missing. Some snapshots follow it: by their order, the gate knows which
+    copies are of different nodes. Raises OutputError.
     """
-    for snapshot in reversed(files.in_order(node.files)[0]):
+    for snapshot in reversed(files.in_order(node.files)[0][:-ALTERNATIONS]):
         end, parts = snapshot.end_offset, node.files[snapshot.name].parts
         if any(_is_before(end, name, node.files.get(name)) for name in present):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Collection, Mapping
@@ -120,8 +121,25 @@ def test_a_log_begins_only_with_a_complete_snapshot_that_is_old_by_the_clocks_of
     put(tmp_path / "in", "orders", "1", segment(0), batch(0, broker(1, 5)))
     put(tmp_path / "in", "orders", "1", checkpoint(1), content)
     put(tmp_path / "in", "orders", "1", segment(1), batch(1, no_op()))
+    for end in range(2, 6):
+        put(tmp_path / "in", "orders", "1", checkpoint(end), SNAPSHOT)
     run([tmp_path / "in"], tmp_path / "out")
     assert dropped(tmp_path / "out", {}, before_ms) == count
+
+
+def test_snapshots_that_prove_which_copies_are_of_different_nodes_are_not_dropped(folder: Path) -> None:
+    before = proved(folder / "out")
+    output = Output.open(str(folder / "out"))
+    drop_old_files(output.ledger, str(folder / "out"), {}, UNTIL_MS)
+    output.commit(output.ledger)
+    run([folder / "in"], folder / "out", piece=1 << 24)
+    assert proved(folder / "out") == before == [[101, 102, 103]]
+
+
+def proved(output: Path) -> list[list[int]]:
+    """The nodes whose copies count, by the rows of `upgrade_readiness`, each list once."""
+    rows = map(json.loads, derived(output)["upgrade_readiness"])
+    return [list(nodes) for nodes in {tuple(row["copied_nodes"]) for row in rows}]
 
 
 def test_no_file_is_dropped_between_those_that_are_in_the_inputs(folder: Path) -> None:

@@ -203,6 +203,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a log begins with a young snapshot", " and part.times[1] < before_ms for", " for"),
         ("a log begins with a snapshot of young records", " and header_ms(contents) < before_ms:", ":"),
         ("files that are in the inputs are dropped", "if any(_is_before(", "if False and any(_is_before("),
+        ("snapshots that prove two nodes are dropped", "[0][:-ALTERNATIONS]", "[0]"),
         ("the segment that a snapshot ends in is dropped", "part.ends <= base for", "part.start <= base for"),
     ),
     *of(

@@ -166,6 +166,8 @@ def test_the_command_says_how_many_files_it_dropped_and_refuses_less_than_a_week
     left = names(folder / "out")
     count = sum(len(before[node] - left[node]) for node in before)
     assert f"pipeline: the rows of {count} old files of logs dropped, 0 files deleted in " in capsys.readouterr().out
+    assert main([*words, "7"]) == Exit.DONE
+    assert "the rows of 0 old files of logs dropped" in capsys.readouterr().out
     shutil.rmtree(folder / "in")
     assert main([*words, "7"]) == Exit.UNREACHABLE, "the volume of the inputs may not be mounted"
     assert names(folder / "out") == left

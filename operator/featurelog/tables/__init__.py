@@ -72,8 +72,8 @@ def tables_of(
         *(of_metadata if cluster.copies else ()),
         (data_quality.TABLE, data_quality.rows(history, notes)),
     ]
-    where = cluster.as_columns()
-    tables = {table.name: table.of({**where, **row} for row in rows) for table, rows in contents}
+    labels = cluster.as_columns()
+    tables = {table.name: table.of({**labels, **row} for row in rows) for table, rows in contents}
     return {**tables, CHECKPOINTS: checkpoint_table(cluster, kept, outdated)} if cluster.copies else tables
 
 

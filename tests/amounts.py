@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, TypeVar
 
 import pytest
 
@@ -26,3 +27,11 @@ def some(cases: Iterable[Case]) -> list[Case]:
     """Every third of many cases of one kind, the first and the last among them; all of them in a soak."""
     every = list(cases)
     return every if SOAK else [*every[:-1:3], *every[-1:]]
+
+
+def some_combinations(*factors: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Every third combination of these values, in which each value occurs with each one of a factor of two; all of them
+    in a soak.
+    """
+    numbered = product(*map(enumerate, factors))
+    return [tuple(value for _, value in case) for case in numbered if SOAK or sum(at for at, _ in case) % 3 == 0]

@@ -30,7 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from featurelog import stores
 from featurelog.engine import RowsOfFile, TableFile, write_table
-from featurelog.ledger import Ledger
+from featurelog.ledger import Ledger, OtherVersionError
 from featurelog.parts import PROOF
 from featurelog.record_files import METADATA_RECORDS, ROWS
 from featurelog.tables import CHECKPOINTS, CLIENT_TABLES, TABLES, checkpoint
@@ -134,6 +134,9 @@ class Output:
             raise OutputError(str(error)) from None
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise OutputError(f"{output}: {stores.reason(error)}; check the path and the rights") from None
+        except OtherVersionError as error:
+            remedy = "use the release that wrote it, or give another output, which gets what the inputs still have"
+            raise OutputError(f"{output}: {error}; {remedy}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"what the last run wrote cannot be read ({type(error).__name__}: {error})"
             raise OutputError(f"{output}: {problem}; restore it, or give another output") from None

@@ -168,9 +168,8 @@ class OneCore:
 
 
 def run_task(task: Task, output: str) -> Outcome:
-    """Run one task. Returns its part, or the problem. Spark sends this function to workers by value, with all of
-    `parts`. The proof (see `Task`) is looked for first: a worker that does not share the output folder would write the
-    rows to its own disk.
+    """Run one task. Returns its part, or the problem. The proof (see `Task`) is looked for first: a worker that does
+    not share the output folder would write the rows to its own disk.
     """
     try:
         if task.proof and stores.sizes(output, [task.proof]) == [None]:
@@ -186,7 +185,7 @@ def run_task(task: Task, output: str) -> Outcome:
 
 
 def survey_span(span: SpanToSurvey) -> SurveyResult:
-    """Survey one span. Positions in the result count from the begin of the file. Sent to workers by value, too."""
+    """Survey one span. Positions in the result count from the begin of the file."""
     try:
         data = open_range(span.uri, span.path, span.begin, span.end, span.where, version=span.version)
         result = cuts.survey(data, 0, span.until - span.begin)

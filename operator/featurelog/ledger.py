@@ -12,39 +12,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Protocol
 
 import msgspec
 
-from featurelog.engine import TableFile
+from featurelog.engine import RowsOfPart, TableFile
 from featurelog.layout import LogFile, NodeLog
 from featurelog.parts import Part
 from featurelog.record_files import METADATA_RECORDS
 from featurelog.tables import api_counters, client_api_usage
+from featurelog.tables.inputs import FileRecords, PartRecords
 from featurelog.tables.rejected_requests import REFUSED
 from kraftlog.batches import HEADER_SIZE
 
 VERSION = 3
 
 
+class OtherVersionError(Exception):
+    """A ledger that another release wrote."""
+
+
 class DigestOf(Protocol):
     """Function that returns a digest of a range of bytes of a file; "" if the file has no such bytes."""
 
     def __call__(self, uri: str, path: str, start: int, end: int) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPart(Part):
-    """A `Part` in a document. msgspec must not decode to `Part` itself: it would keep something in that class which
-    Spark cannot send to workers.
-    """
-
-    @classmethod
-    def of(cls, part: Part) -> StoredPart:
-        """A part as it is kept in a document."""
-        return cls(*(getattr(part, each.name) for each in fields(Part)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,7 @@ class Entry:
     fingerprint: str
     size: int
     modified: int
-    parts: tuple[StoredPart, ...]
+    parts: tuple[Part, ...]
 
     @property
     def next(self) -> int:
@@ -86,6 +79,12 @@ class Node:
         """All parts, in the order of files."""
         for _, entry in sorted(self.files.items()):
             yield from entry.parts
+
+    def records(self, name: str, output: str) -> FileRecords:
+        """The rows of a file. output: folder or URI of the tables."""
+        paths = [(part.path, part.merged) for part in self.files[name].parts if part.path]
+        parts = (PartRecords(path, RowsOfPart(output, path), merged) for path, merged in paths)
+        return FileRecords(self.node, name, tuple(parts))
 
 
 @dataclass(slots=True)
@@ -167,8 +166,7 @@ class Due:
 
     def entry(self, parts: Sequence[Part]) -> Entry:
         """The ledger's entry for this file after it was read. parts: all of them."""
-        stored = tuple(StoredPart.of(part) for part in parts)
-        return Entry(self.fingerprint, self.file.size, self.file.modified, stored)
+        return Entry(self.fingerprint, self.file.size, self.file.modified, tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +257,10 @@ class Ledger:
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
-        """The ledger of a JSON document. Raises ValueError for any other document."""
+        """The ledger of a JSON document. Raises OtherVersionError, and ValueError for any other document."""
         version = msgspec.json.decode(text, type=_Version).version  # first: another version has other fields
         if version != VERSION:
-            raise ValueError(f"version {version} of a ledger, expected {VERSION}")
+            raise OtherVersionError(f"its ledger has version {version}, and this release reads version {VERSION}")
         document = msgspec.json.decode(text, type=_Document)
         return cls(document.nodes, document.derived, document.brokers)
 

@@ -1,7 +1,7 @@
 """A part: a range of bytes of one file as rows of `metadata_records`, and an account of what became of these bytes.
 
 It decides which rows a range has, which of them are kept (`MODES`, NoOp records), and where the next part of the same
-file begins. It runs in this process, or as a task of Spark. Spark sends it to the workers by value, so it may import
+file begins. It runs in this process, or in a worker of Spark. A data source sends it there by value, so it may import
 only `record_files` and `stores` beside it, `kraftlog`, numpy, pyarrow and the standard library.
 Memory is bounded whatever the bytes are; nothing of a file is ever run or trusted.
 """

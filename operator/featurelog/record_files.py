@@ -1,6 +1,6 @@
 """Parquet files of `metadata_records`: how rows are collected into row groups, written and read again.
 
-Called on one core or as a task of Spark, which sends it to the workers by value: it may import `stores` beside it,
+Called by `parts`, which a data source of Spark sends to workers by value: it may import `stores` beside it,
 `kraftlog`, pyarrow and the standard library, and nothing else.
 """
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,6 @@ from featurelog.engine import (
     Engine,
     OneCore,
     Problem,
-    RowsOfPart,
     SpanToSurvey,
     SurveyResult,
     derive_tables,
@@ -48,7 +47,7 @@ from featurelog.parts import (
     stamp,
 )
 from featurelog.tables.checkpoint import DERIVED
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
+from featurelog.tables.inputs import ClusterCopies, NodeCopy, clusters_of
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
@@ -296,14 +295,13 @@ class Run:
         clusters = with_clients(clusters_of(self._copy(node) for node in nodes), self._ledger, output)
         self.summary.clusters = len(clusters)
         self.summary.doubts = sorted({text for cluster in clusters for _, text in cluster.doubts})
-        parts = {(node.cluster, node.node, node.cluster_id): [part.path for part in node.parts()] for node in nodes}
         sizes: Counter[str] = Counter()
         for node in nodes:
             sizes[node.cluster] += sum(part.size for part in node.parts())
         derived: dict[str, Derivation] = {}
         changed: list[tuple[ClusterCopies, Derivation]] = []  # with their new sources, and their earlier files
         for cluster in clusters:
-            key, source = json.dumps(_id(cluster)), _source(cluster, parts, self._beside)
+            key, source = json.dumps(_id(cluster)), _source(cluster, self._beside)
             earlier = self._ledger.derived.get(key)
             if earlier is not None and earlier.source == source:
                 derived[key] = earlier
@@ -325,15 +323,9 @@ class Run:
         self.output.commit(self._ledger, self._before)
 
     def _copy(self, node: Node) -> NodeCopy:
-        output = self.settings.output
-        records = [
-            FileRecords(node.node, name, tuple(
-                PartRecords(part.path, RowsOfPart(output, part.path), part.merged) for part in entry.parts if part.path
-            ))
-            for name, entry in sorted(node.files.items())
-        ]  # fmt: skip
+        records = tuple(node.records(name, self.settings.output) for name in sorted(node.files))
         return NodeCopy(
-            node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id, node.vote
+            node.cluster, node.node, node.cluster_id, records, node.unused, node.voters, node.node_id, node.vote
         )
 
 
@@ -350,16 +342,9 @@ def _id(cluster: ClusterCopies) -> tuple[str, str | None]:
     return cluster.cluster, cluster.cluster_id
 
 
-def _source(
-    cluster: ClusterCopies, parts: Mapping[tuple[str, str, str | None], Sequence[str | None]], beside: str
-) -> str:
-    """A digest of all that the tables of a cluster are made of. parts: Parquet files, by node. beside: see `Run`."""
-    files = [
-        [copy.node, copy.node_id, copy.vote, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
-        for copy in cluster.copies
-    ]
-    source = json.dumps([DERIVED, beside, cluster.doubts, files, repr(cluster.clients)])
-    return hashlib.sha256(source.encode()).hexdigest()
+def _source(cluster: ClusterCopies, beside: str) -> str:
+    """A digest of all that the tables of a cluster are made of. beside: see `Run`."""
+    return hashlib.sha256(repr((DERIVED, beside, cluster)).encode()).hexdigest()
 
 
 def _stamp(uri: str, path: str, start: int, end: int) -> str:

@@ -1,9 +1,9 @@
 """Folders and object stores by URI: which are supported, the options of a URI, timeouts, and messages.
 
-All modules that open inputs or write tables go through it. Credentials come from the
-environment, or from where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI
-that contains credentials is refused, and is not printed. This module goes to Spark's workers by value, with `parts`: of
-other packages it may import pyarrow only.
+All modules that open inputs or write tables go through it. Credentials come from the environment, or from where the
+store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI that contains credentials is
+refused, and is not printed. A data source of Spark sends this module to workers by value, with `parts`: of other
+packages it may import pyarrow only.
 """
 
 from __future__ import annotations

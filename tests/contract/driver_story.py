@@ -15,10 +15,10 @@ from typing import Any
 
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
+from tests.contract.new_drivers.annotations import ANNOTATION
 from tests.kafkafeatures.reconcile.test_stateful_sets import WORKLOAD, Rig
 from tests.simulated.requests import Fault, Request
 
-ANNOTATION = "example.com/restart"
 MOST = 200
 
 

@@ -1,8 +1,9 @@
 """A new way to restart nodes is one module, one line of registration, its rights in the chart, its name in the CRD.
 
-Two drivers for the test are added to a copy of this tree. One restarts a pod by an annotation, and rolls a cluster from
-the document to the status. The other follows the rolls of another operator, which it asks for restarts, and withdraws
-what it asked for. (`make docs` makes the chart's copy of the CRD.)
+The two drivers in `new_drivers`, whose types are checked with those of the tests, are added to a copy of this tree. One
+restarts a pod by an annotation, and rolls a cluster from the document to the status. The other follows the rolls of
+another operator, which it asks for restarts, and withdraws what it asked for. (`make docs` makes the chart's copy of
+the CRD.)
 """
 
 from __future__ import annotations
@@ -19,76 +20,13 @@ from typing import Any
 
 import pytest
 
-from tests.amounts import SOAK, only_in_soak
-from tests.contract.driver_story import ANNOTATION, rolled_by
+from tests.contract.driver_story import rolled_by
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECKED = [".mypy_cache"] if SOAK else []
-"""With it, mypy checks only what changed."""
-PARTS = ("operator", "tests", "charts", "crds", "docs", "pyproject.toml", "README.md", "requirements", *CHECKED)
-DRIVER = "operator/kafkafeatures/kube/workloads/annotations.py"
-MODULE = f'''"""Restarts a pod by an annotation that another operator acts upon. It evicts nothing."""
-
-from __future__ import annotations
-
-from collections.abc import Awaitable
-
-from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.kube.workloads import stateful_sets
-from kafkafeatures.kube.workloads.rights import KubernetesRight
-
-RIGHTS = (*(one for one in stateful_sets.RIGHTS if one.verb != "create"), KubernetesRight("", "pods", "patch"))
-
-
-class Annotations(stateful_sets.StatefulSets):
-    """Reads what the driver StatefulSet reads."""
-
-    def request(self, step: RestartNode) -> Awaitable[None]:
-        body = {{"metadata": {{"uid": step.pod_uid, "annotations": {{"{ANNOTATION}": "true"}}}}}}
-        return self._api.send("PATCH", f"/api/v1/namespaces/{{self._namespace}}/pods/{{step.pod}}", body)
-
-
-open_port, templates = Annotations, stateful_sets.templates
-'''
-FOLLOWING_DRIVER = "operator/kafkafeatures/kube/workloads/followed.py"
-FOLLOWING_MODULE = f'''"""Follows the rolls of another operator, which restarts a pod on request by an annotation."""
-
-from __future__ import annotations
-
-from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import Outcome
-from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.kube.api import WorkloadsApi
-from kafkafeatures.kube.workloads import stateful_sets
-from kafkafeatures.kube.workloads.annotations import RIGHTS as RIGHTS
-from kafkafeatures.kube.workloads.annotations import Annotations
-from kafkafeatures.kube.workloads.answers import outcome_of
-from kafkafeatures.kube.workloads.requests import RequestedPod, own_requests
-
-
-class Followed(Annotations):
-    """Reads what the driver StatefulSet reads, and the requests on the pods."""
-
-    annotation = "{ANNOTATION}"
-
-    async def _read(self) -> WorkloadsReading:
-        reading = await super()._read()
-        sets = tuple(replace(stateful_set, restarts_outdated=False) for stateful_set in reading.stateful_sets)
-        return replace(reading, stateful_sets=sets)
-
-
-async def requests(api: WorkloadsApi, namespace: str) -> list[RequestedPod]:
-    return await own_requests(api, namespace, "", "{ANNOTATION}")
-
-
-async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
-    body = {{"metadata": {{"uid": step.pod_uid, "annotations": {{"{ANNOTATION}": None}}}}}}
-    return await outcome_of(api.send("PATCH", f"/api/v1/namespaces/{{namespace}}/pods/{{step.pod}}", body), "")
-
-
-open_port, templates = Followed, stateful_sets.templates
-'''
+PARTS = ("operator", "tests", "charts", "crds", "docs", "pyproject.toml", "README.md", "requirements")
+HERE = Path(__file__).with_name("new_drivers")
+ROOM = Path("operator/kafkafeatures/kube/workloads")
+MODULES = ("annotations.py", "followed.py")
 STATEFUL_SET_RULES = """{{- define "kafka-features-operator.statefulSetRules" -}}"""
 RULES_OF_PODS = """{{- define "kafka-features-operator.NAME" -}}
 - apiGroups: [apps]
@@ -132,8 +70,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__", "golden"))
         elif source.exists():
             shutil.copy(source, root)
-    (root / DRIVER).write_text(MODULE)
-    (root / FOLLOWING_DRIVER).write_text(FOLLOWING_MODULE)
+    for module in MODULES:
+        text = (HERE / module).read_text().replace("tests.contract.new_drivers", "kafkafeatures.kube.workloads")
+        (root / ROOM / module).write_text(text)
     for file, edits in EDITS.items():
         text = (root / file).read_text()
         for old, new in edits:
@@ -179,8 +118,8 @@ def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_mod
     check(story, [f"PATCH pods/broker-{ordinal}" for ordinal in range(3)])
     assert story["evictions"] == []
     assert story["notes"][0] == "restarting broker 1: pod broker-0 is restarted by note"
-    besides = [one for one in touched(tree) if one not in (DRIVER, FOLLOWING_DRIVER)]
-    print(f"A new driver is {DRIVER}, and besides:", *besides, sep="\n- ")
+    besides = [one for one in touched(tree) if one not in {str(ROOM / module) for module in MODULES}]
+    print(f"A new driver is {ROOM / MODULES[0]}, and besides:", *besides, sep="\n- ")
     assert besides == sorted(EDITS)
     assert len(besides) <= 3
 
@@ -210,8 +149,3 @@ def test_the_tree_with_the_new_driver_passes_the_tests_of_every_driver(tree: Pat
     tests = ("tests/contract/test_chart.py", "tests/contract/test_crd.py", "tests/kafkafeatures/core/test_drivers.py")
     story = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", "driver or allow_the_same")
     assert "failed" not in story
-
-
-@only_in_soak
-def test_mypy_accepts_the_new_driver(tree: Path) -> None:
-    run(tree, "-m", "mypy")

@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import replace
 
 from featurelog.layout import LogFile, NodeLog
-from featurelog.ledger import Due, Entry, Ledger, Node, StoredPart, due
+from featurelog.ledger import Due, Entry, Ledger, Node, due
+from featurelog.parts import Part
 from kraftlog.batches import HEADER_SIZE
 
 OPEN, CLOSED = f"{9:020}.log", f"{0:020}.log"
@@ -22,12 +23,12 @@ def stamp(uri: str, path: str, start: int, end: int) -> str:
 FILES = {OPEN: CONTENT, CLOSED: CONTENT}
 
 
-def part(start: int, end: int, *, is_final: bool = True) -> StoredPart:
+def part(start: int, end: int, *, is_final: bool = True) -> Part:
     """A part of the file with a single batch."""
-    return StoredPart("x", 1, 1, start, end, is_final, start, stamp("", OPEN, start, end), 1, {})
+    return Part("x", 1, 1, start, end, is_final, start, stamp("", OPEN, start, end), 1, {})
 
 
-def entry(*parts: StoredPart, size: int = len(CONTENT), modified: int = 1) -> Entry:
+def entry(*parts: Part, size: int = len(CONTENT), modified: int = 1) -> Entry:
     return Entry(stamp("", OPEN, 0, HEADER_SIZE), size, modified, parts)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,10 @@ from kafkasim.fleet.files import write_cluster
 from kafkasim.fleet.plan import DAY_MS, UNTIL_MS
 from kraftlog import files
 from kraftlog.files import DIRECTORY
-from tests.featurelog.inputs import run, tables
+from kraftlog.schema import table
+from tests.featurelog.inputs import put, run, tables
 from tests.featurelog.test_growing import SCALE, days, derived
+from tests.kraftlog.build import NOW, batch, broker, checkpoint, control_batch, no_op, segment, snapshot
 
 KEEP_LOG_DAYS = 4
 
@@ -61,7 +65,7 @@ def listed(inputs: Path) -> dict[str, set[str]]:
 def test_after_old_files_are_dropped_the_tables_are_those_of_the_files_that_are_left(folder: Path) -> None:
     output, before = Output.open(str(folder / "out")), names(folder / "out")
     present = {("orders", node): of_node for node, of_node in listed(folder / "in").items()}
-    count = drop_old_files(output.ledger, present, UNTIL_MS - KEEP_LOG_DAYS * DAY_MS)
+    count = drop_old_files(output.ledger, str(folder / "out"), present, UNTIL_MS - KEEP_LOG_DAYS * DAY_MS)
     output.commit(output.ledger)
     left = names(folder / "out")
     assert count == sum(len(before[node] - left[node]) for node in before) > 0
@@ -79,21 +83,73 @@ def test_after_old_files_are_dropped_the_tables_are_those_of_the_files_that_are_
 
 
 def test_files_that_are_in_the_inputs_or_behind_the_last_old_snapshot_are_not_dropped(folder: Path) -> None:
-    ledger = Output.open(str(folder / "out")).ledger
     everything = {("orders", node): of_node for node, of_node in names(folder / "out").items()}
-    assert drop_old_files(ledger, everything, UNTIL_MS) == 0
-    assert drop_old_files(ledger, {}, UNTIL_MS - 30 * DAY_MS) == 0, "no snapshot is as old"
+    assert dropped(folder / "out", everything, UNTIL_MS) == 0
+    assert dropped(folder / "out", {}, UNTIL_MS - 30 * DAY_MS) == 0, "no snapshot is as old"
 
 
-def test_damage_in_a_snapshot_makes_it_no_begin_of_a_log(folder: Path) -> None:
-    """Snapshots that are cut off."""
-    run([folder / "all"], folder / "sound", piece=1 << 24)
-    for log in (folder / "all").glob(f"*/*/{DIRECTORY}"):
-        for path in log.glob("*.checkpoint"):
-            path.write_bytes(path.read_bytes()[:-10])
-    run([folder / "all"], folder / "damaged", piece=1 << 24)
-    assert drop_old_files(load(str(folder / "sound"))[1], {}, UNTIL_MS) > 0
-    assert drop_old_files(load(str(folder / "damaged"))[1], {}, UNTIL_MS) == 0
+def dropped(output: Path, present: Mapping[tuple[str, str], Collection[str]], before_ms: int) -> int:
+    """The number of files that would be dropped."""
+    return drop_old_files(load(str(output))[1], str(output), present, before_ms)
+
+
+def empty_snapshot(written_ms: int, last_record_ms: int) -> bytes:
+    header = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": last_record_ms}), at_ms=written_ms)
+    return header + control_batch(1, FOOTER, at_ms=written_ms)
+
+
+FOOTER = (table.SNAPSHOT_FOOTER, {})
+SNAPSHOT = snapshot(broker(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("content", "before_ms", "count"),
+    [
+        (SNAPSHOT, NOW + DAY_MS, 1),
+        (SNAPSHOT[:-10], NOW + DAY_MS, 0),
+        (SNAPSHOT.removesuffix(control_batch(2, FOOTER)), NOW + DAY_MS, 0),
+        (empty_snapshot(0, 0), NOW - DAY_MS, 1),
+        (empty_snapshot(NOW, 0), NOW - DAY_MS, 0),
+        (empty_snapshot(0, NOW), NOW - DAY_MS, 0),
+    ],
+    ids=["old", "cut off", "cut off between batches", "old by both clocks", "young by the node's clock",
+         "young by the leader's clock"],
+)  # fmt: skip
+def test_a_log_begins_only_with_a_complete_snapshot_that_is_old_by_the_clocks_of_node_and_leader(
+    tmp_path: Path, content: bytes, before_ms: int, count: int
+) -> None:
+    put(tmp_path / "in", "orders", "1", segment(0), batch(0, broker(1, 5)))
+    put(tmp_path / "in", "orders", "1", checkpoint(1), content)
+    put(tmp_path / "in", "orders", "1", segment(1), batch(1, no_op()))
+    for end in range(2, 6):
+        put(tmp_path / "in", "orders", "1", checkpoint(end), SNAPSHOT)
+    run([tmp_path / "in"], tmp_path / "out")
+    assert dropped(tmp_path / "out", {}, before_ms) == count
+
+
+def test_snapshots_that_prove_which_copies_are_of_different_nodes_are_not_dropped(folder: Path) -> None:
+    before = proved(folder / "out")
+    output = Output.open(str(folder / "out"))
+    drop_old_files(output.ledger, str(folder / "out"), {}, UNTIL_MS)
+    output.commit(output.ledger)
+    run([folder / "in"], folder / "out", piece=1 << 24)
+    assert proved(folder / "out") == before == [[101, 102, 103]]
+
+
+def proved(output: Path) -> list[list[int]]:
+    """The nodes whose copies count, by the rows of `upgrade_readiness`, each list once."""
+    rows = map(json.loads, derived(output)["upgrade_readiness"])
+    return [list(nodes) for nodes in {tuple(row["copied_nodes"]) for row in rows}]
+
+
+def test_no_file_is_dropped_between_those_that_are_in_the_inputs(folder: Path) -> None:
+    """A part of the log would be missing, where no snapshot begins."""
+    (node, of_node), *_ = names(folder / "out").items()
+    first = min(name for name in of_node if name.endswith(".log"))
+    ledger = load(str(folder / "out"))[1]
+    drop_old_files(ledger, str(folder / "out"), {("orders", node): {first}}, UNTIL_MS)
+    (left,) = (set(each.files) for each in ledger.nodes if each.node == node)
+    assert left == of_node
 
 
 def test_the_command_says_how_many_files_it_dropped_and_refuses_less_than_a_week(
@@ -110,6 +166,15 @@ def test_the_command_says_how_many_files_it_dropped_and_refuses_less_than_a_week
     left = names(folder / "out")
     count = sum(len(before[node] - left[node]) for node in before)
     assert f"pipeline: the rows of {count} old files of logs dropped, 0 files deleted in " in capsys.readouterr().out
+    assert main([*words, "7"]) == Exit.DONE
+    assert "the rows of 0 old files of logs dropped" in capsys.readouterr().out
     shutil.rmtree(folder / "in")
     assert main([*words, "7"]) == Exit.UNREACHABLE, "the volume of the inputs may not be mounted"
     assert names(folder / "out") == left
+    for path in (folder / "out" / METADATA_RECORDS).glob("*.parquet"):
+        path.unlink()
+    (folder / "in").mkdir()
+    shutil.copytree(folder / "all" / "orders", folder / "in" / "new")
+    capsys.readouterr()
+    assert main([*words, "7"]) == Exit.UNREACHABLE
+    assert "nothing was dropped" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble
 from kafkasim.migration.topics import states
 from kafkasim.plan import TopicPlan
 from kraftlog.image import ZkMigrationState
-from tests.amounts import some
+from tests.amounts import some_combinations
 from tests.kafkasim.migrating import ORDERS, Migration, migrating
 
 SINGLE = TopicPlan("single", ((2,),))
@@ -334,7 +333,7 @@ class NamesAWrongPort(OtherAddresses):
 
 @pytest.mark.parametrize(
     ("position", "names", "remembers"),
-    some(product(["PreMigration", "Flagging", "Copied"], [NamesOne, NamesNone, NamesAWrongPort], [True, False])),
+    some_combinations(["PreMigration", "Flagging", "Copied"], [NamesOne, NamesNone, NamesAWrongPort], [True, False]),
 )
 async def test_znodes_are_not_deleted_while_controllers_run_that_the_document_does_not_name(
     migration: Migration, position: str, names: type[OtherAddresses], remembers: bool

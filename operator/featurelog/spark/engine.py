@@ -4,8 +4,7 @@ What it decides: which tasks are bundled, and the order in which bundles begin. 
 small: rows go from the worker to a file, never through the driver. If Spark runs a task twice, a file is left over that
 no commit names.
 
-The code that reads files goes to workers by value, with each task. All other code needs more modules: it goes
-to workers as a zip (`archive`).
+The code goes to workers as a zip (`archive`).
 """
 
 from __future__ import annotations
@@ -13,24 +12,17 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from featurelog.cuts import Survey
-from featurelog.engine import (
-    Outcome,
-    Problem,
-    SpanToSurvey,
-    SurveyResult,
-    run_task,
-    survey_span,
-)
-from featurelog.parts import EngineError, Part, Task
+from featurelog.engine import Outcome, SpanToSurvey, SurveyResult, run_task, survey_span
+from featurelog.parts import EngineError, Task
 from featurelog.spark import archive
 from featurelog.spark.session import root_cause
 
@@ -47,8 +39,6 @@ end.
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
-_Plain = dict[str, Any]
-"""Fields of a task or an outcome: workers cannot import its class."""
 
 
 class OnSpark:
@@ -63,37 +53,25 @@ class OnSpark:
 
     def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> list[Iterator[SurveyResult]]:
         """Surveys all files at once; raises EngineError."""
-
-        def survey_plain(fields: _Plain) -> tuple[str, _Plain] | None:
-            result = survey_span(SpanToSurvey(**fields))
-            return None if result is None else (type(result).__name__, asdict(result))
-
-        results = iter(self._each(survey_plain, [asdict(span) for spans in files for span in spans]))
-        plain = [[next(results) for _ in spans] for spans in files]
-        return [map(_survey_result, each) for each in plain]
+        results = iter(self.mapped(survey_span, [span for spans in files for span in spans]))
+        return [iter([next(results) for _ in spans]) for spans in files]
 
     def outcomes(self, tasks: Sequence[Task], output: str) -> list[Outcome]:
         """Runs all tasks; raises EngineError."""
         sizes = [task.end - task.start for task in tasks]
         bundles = bundled(sizes, sum(sizes) // (BUNDLES_PER_CORE * self._context.defaultParallelism))
-        work = self._work
-
-        def run_bundle(bundle: Sequence[_Plain]) -> list[tuple[str, _Plain]]:
-            task_outcomes = (work(Task(**fields), output) for fields in bundle)
-            return [(type(task_outcome).__name__, asdict(task_outcome)) for task_outcome in task_outcomes]
-
         bundles.sort(key=lambda bundle: sum(sizes[slice(*bundle)]), reverse=True)  # none is left alone at the end
-        plain = [[asdict(task) for task in tasks[slice(*bundle)]] for bundle in bundles]
-        in_order = sorted(zip(bundles, self._each(run_bundle, plain), strict=True))
-        return [
-            Part(**fields) if name == Part.__name__ else Problem(**fields)
-            for _, results in in_order
-            for name, fields in results
-        ]
+        results = self.mapped(partial(_outcomes, self._work, output), [tasks[slice(*bundle)] for bundle in bundles])
+        in_order = sorted(zip(bundles, results, strict=True))
+        return [outcome for _, of_bundle in in_order for outcome in of_bundle]
 
     def mapped(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
-        """Does the work on all items; raises EngineError, also if a worker lacks a library, and OSError."""
-        code = pickle.dumps(work)
+        """Does the work on all items, each in a task of Spark; these begin in order. Raises EngineError, also if a
+        worker lacks a library, and OSError.
+        """
+        if not items:
+            return []
+        code = cloudpickle.dumps(work)
 
         def work_pickled(item: bytes) -> bytes:
             result: object
@@ -105,10 +83,11 @@ class OnSpark:
                 result = error
             return pickle.dumps(result)
 
-        results = [
-            pickle.loads(result)  # noqa: S301 - of our workers
-            for result in self._each(work_pickled, [pickle.dumps(item) for item in items])
-        ]
+        try:
+            pickled = self._context.parallelize(map(pickle.dumps, items), len(items)).map(work_pickled).collect()
+        except (Py4JError, PySparkException, OSError) as error:
+            raise EngineError(f"Spark failed: {root_cause(str(error))}; what was committed before is kept") from None
+        results = [pickle.loads(result) for result in pickled]  # noqa: S301 - of our workers
         for result in results:
             if isinstance(result, OSError):
                 raise result
@@ -117,22 +96,9 @@ class OnSpark:
                 raise EngineError(f"a worker does not have the library {result}: install it for {python}")
         return results
 
-    def _each(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
-        """The result of each item; there is a task of Spark for each, and they begin in order. Raises EngineError."""
-        if not items:
-            return []
-        try:
-            results: list[_Out] = self._context.parallelize(items, len(items)).map(work).collect()
-        except (Py4JError, PySparkException, OSError) as error:
-            raise EngineError(f"Spark failed: {root_cause(str(error))}; what was committed before is kept") from None
-        return results
 
-
-def _survey_result(plain: tuple[str, _Plain] | None) -> SurveyResult:
-    if plain is None:
-        return None
-    name, fields = plain
-    return Survey(**fields) if name == Survey.__name__ else Problem(**fields)
+def _outcomes(work: Callable[[Task, str], Outcome], output: str, tasks: Sequence[Task]) -> list[Outcome]:
+    return [work(task, output) for task in tasks]
 
 
 def bundled(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:

@@ -28,8 +28,9 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from featurelog.parts import FAILFAST, PERMISSIVE, DamagedInputError
 from featurelog.spark import archive
@@ -53,14 +54,7 @@ _COLUMNS = pa.schema(
 """Columns as in `client_api_usage`. rejected: number of lines that cannot be parsed. reason: why a file was not read,
 or not to its end. These two are null in rows of requests.
 """
-_TYPES = {
-    pa.string(): spark_types.StringType(),
-    pa.int32(): spark_types.IntegerType(),
-    pa.int64(): spark_types.LongType(),
-    pa.bool_(): spark_types.BooleanType(),
-    _TIME: spark_types.TimestampType(),
-}
-SCHEMA = spark_types.StructType([spark_types.StructField(field.name, _TYPES[field.type]) for field in _COLUMNS])
+SCHEMA = from_arrow_schema(_COLUMNS)
 _ROWS = 10_000  # of a batch
 
 
@@ -71,10 +65,10 @@ class KafkaRequestLog(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> spark_types.StructType:
+    def schema(self) -> StructType:
         return SCHEMA
 
-    def reader(self, schema: spark_types.StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         return RequestLogReader(dict(self.options))
 
 

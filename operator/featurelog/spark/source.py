@@ -19,15 +19,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
-from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
+import featurelog
 from featurelog import cuts
 from featurelog.layout import Root
 from featurelog.parts import MODES, PERMISSIVE, PartReader, Task, fingerprint, open_range
 from featurelog.record_files import ROWS
 from kraftlog.arrow import LOG, SNAPSHOT
+
+cloudpickle.register_pickle_by_value(featurelog)  # workers of a user's session may not have it
 
 NAME = "kafka_metadata"
 MOST_RANGES = 8
@@ -36,18 +41,7 @@ of the file before it.
 """
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
-_TYPES = {
-    pa.string(): spark_types.StringType(),
-    pa.int64(): spark_types.LongType(),
-    pa.int32(): spark_types.IntegerType(),
-    pa.int16(): spark_types.ShortType(),
-    pa.bool_(): spark_types.BooleanType(),
-    pa.binary(): spark_types.BinaryType(),
-    pa.list_(pa.int32()): spark_types.ArrayType(spark_types.IntegerType()),
-}
-SCHEMA = spark_types.StructType(
-    [spark_types.StructField(field.name, _TYPES[field.type], field.nullable) for field in ROWS]
-)
+SCHEMA = from_arrow_schema(ROWS)
 _LIST = pa.list_(pa.field("element", pa.int32()))
 _ARROW = pa.schema([field.with_type(_LIST) if pa.types.is_list(field.type) else field for field in ROWS])
 """The schema with Spark's name for the items of a list."""
@@ -104,17 +98,17 @@ class KafkaMetadata(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> spark_types.StructType:
+    def schema(self) -> StructType:
         return SCHEMA
 
-    def reader(self, schema: spark_types.StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         return Reader(dict(self.options))
 
 
 class PushedKafkaMetadata(KafkaMetadata):
     """For Spark 4.1 and newer with `PUSHDOWN` set: without it, Spark refuses a reader that takes filters."""
 
-    def reader(self, schema: spark_types.StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         return PushedReader(dict(self.options))
 
 

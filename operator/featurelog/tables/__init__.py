@@ -9,7 +9,7 @@ files come and however often a file is there. docs/reference/pipeline-tables.md 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -30,11 +30,11 @@ from featurelog.tables import (
 )
 from featurelog.tables.checkpoint import CHECKPOINTS, SETTLED_MS, Checkpoint, OutdatedError, checkpoint_table
 from featurelog.tables.client_evidence import ClientJudging
-from featurelog.tables.client_tables import client_notes, client_tables
+from featurelog.tables.client_tables import client_rows
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
 from featurelog.tables.history import History, Note
 from featurelog.tables.inputs import ClientEvidence, ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
-from featurelog.tables.table import Column, Table
+from featurelog.tables.table import Column, Row, Table
 from featurelog.tables.upgrade_readiness import Judging
 from featurelog.tables.walk import history_of
 
@@ -59,36 +59,37 @@ def tables_of(
     What no checkpoint covers is read twice, the second time for `rolls`. settled_ms: see `checkpoint.SETTLED_MS`.
     """
     history, of_rolls, notes, kept, outdated = _read(cluster, settled_ms)
-    of_clients = client_tables(history, judging)
-    notes = [*notes, *client_notes(history)]
-    if not cluster.copies:
-        return {**of_clients, data_quality.TABLE.name: data_quality.table(history, notes)}
-    return {
-        **of_clients,
-        feature_timeline.TABLE.name: feature_timeline.table(history, documents),
-        node_registrations.TABLE.name: node_registrations.table(history, judging.fenced_for_ms),
-        migration_timeline.TABLE.name: migration_timeline.table(history),
-        upgrade_readiness.TABLE.name: upgrade_readiness.table(history, judging),
-        drift.TABLE.name: drift.table(history, documents),
-        rolls.TABLE.name: of_rolls,
-        data_quality.TABLE.name: data_quality.table(history, notes),
-        CHECKPOINTS: checkpoint_table(cluster, kept, outdated),
-    }
+    of_metadata: list[tuple[Table, Iterable[Row]]] = [
+        (feature_timeline.TABLE, feature_timeline.rows(history, documents)),
+        (node_registrations.TABLE, node_registrations.rows(history, judging.fenced_for_ms)),
+        (migration_timeline.TABLE, migration_timeline.rows(history)),
+        (upgrade_readiness.TABLE, upgrade_readiness.rows(history, judging)),
+        (drift.TABLE, drift.rows(history, documents)),
+        (rolls.TABLE, of_rolls),
+    ]
+    contents = [
+        *client_rows(history, judging),
+        *(of_metadata if cluster.copies else ()),
+        (data_quality.TABLE, data_quality.rows(history, notes)),
+    ]
+    labels = cluster.as_columns()
+    tables = {table.name: table.of({**labels, **row} for row in rows) for table, rows in contents}
+    return {**tables, CHECKPOINTS: checkpoint_table(cluster, kept, outdated)} if cluster.copies else tables
 
 
-def _read(cluster: ClusterCopies, settled_ms: int) -> tuple[History, pa.Table, list[Note], bytes | None, str]:
-    """Read the log: the history, the table `rolls`, its notes, the next checkpoint (None: none), and the reason why
+def _read(cluster: ClusterCopies, settled_ms: int) -> tuple[History, list[Row], list[Note], bytes | None, str]:
+    """Read the log: the history, the rows of `rolls`, its notes, the next checkpoint (None: none), and the reason why
     the last one was not used; empty if it was, or there is none.
     """
     data, outdated = cluster.checkpoint() if cluster.checkpoint is not None else None, ""
     if data is not None:
         try:
             history = history_of(cluster, Checkpoint.load(data), settled_ms)
-            return history, *rolls.table(history), history.log.recorder.saved() or data, ""
+            return history, *rolls.rows_and_notes(history), history.log.recorder.saved() or data, ""
         except OutdatedError as error:
             outdated = str(error)
     history = history_of(cluster, None, settled_ms)
-    return history, *rolls.table(history), history.log.recorder.saved(), outdated
+    return history, *rolls.rows_and_notes(history), history.log.recorder.saved(), outdated
 
 
 __all__ = [

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from featurelog.tables.client_evidence import ClientJudging, ClusterClients
-from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
 from kafkafeatures.core.clients.senders import LoggedUse, SenderKind, removed_uses, sender_key, senders_of
 from kafkafeatures.core.clients.targets import ALIASES, Apis
@@ -55,10 +54,9 @@ _Key = tuple[SenderKind, str, str, str, int]
 """Kind, client id and principal of a sender, API and version."""
 
 
-def table(cluster: ClusterCopies, clients: ClusterClients, judging: ClientJudging) -> pa.Table:
-    """The table of one cluster."""
-    rows = (row for release in clients.checks for row in _rows(clients, judging, release))
-    return TABLE.of({**cluster.as_columns(), **row} for row in rows)
+def rows(clients: ClusterClients, judging: ClientJudging) -> Iterator[Row]:
+    """The rows of one cluster."""
+    return (row for release in clients.checks for row in _rows(clients, judging, release))
 
 
 def _rows(clients: ClusterClients, judging: ClientJudging, release: str) -> Iterator[Row]:

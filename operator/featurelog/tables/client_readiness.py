@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from featurelog.tables.client_evidence import ClusterClients
-from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
 from kafkafeatures.core.clients.verdict import ClientCheck, ClientVerdict, UseKind
 from kafkafeatures.core.words import format_time
@@ -42,12 +41,8 @@ TABLE = Table(
 )
 
 
-def table(cluster: ClusterCopies, clients: ClusterClients, at_ms: int, valid_for_ms: int) -> pa.Table:
-    """The table of one cluster."""
-    return TABLE.of(_rows(cluster, clients, at_ms, valid_for_ms))
-
-
-def _rows(cluster: ClusterCopies, clients: ClusterClients, at_ms: int, valid_for_ms: int) -> Iterator[Row]:
+def rows(clients: ClusterClients, at_ms: int, valid_for_ms: int) -> Iterator[Row]:
+    """The rows of one cluster."""
     for release, check in clients.checks.items():
         valid_until = check.window.end + valid_for_ms
         reasons = [*clients.doubts, *_reasons(check)]
@@ -57,7 +52,6 @@ def _rows(cluster: ClusterCopies, clients: ClusterClients, at_ms: int, valid_for
         if verdict is ClientVerdict.READY and reasons:
             verdict = ClientVerdict.UNKNOWN
         yield {
-            **cluster.as_columns(),
             "target": release,
             "verdict": verdict.value.lower(),
             "unknown_because": [{"kind": kind, "text": text} for kind, text in reasons],

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pyarrow as pa
+from collections.abc import Iterable
 
 from featurelog.tables import client_blockers, client_evidence, client_readiness, evidence_coverage, rejected_requests
-from featurelog.tables.history import History, Note
+from featurelog.tables.history import History
+from featurelog.tables.table import Row, Table
 from featurelog.tables.upgrade_readiness import Judging
 
 
-def client_tables(history: History, judging: Judging) -> dict[str, pa.Table]:
-    """The derived tables about clients, by name; none without evidence about them."""
-    cluster, evidence = history.cluster, history.cluster.clients
+def client_rows(history: History, judging: Judging) -> list[tuple[Table, Iterable[Row]]]:
+    """The tables about clients, each with its rows; none without evidence about them."""
+    evidence = history.cluster.clients
     if evidence is None or judging.clients is None:
-        return {}
+        return []
     clients = client_evidence.judged(history, evidence, judging.clients, judging.at_ms)
     refused = {broker: rows() for broker, rows in evidence.refused.items()}
-    valid_for_ms = judging.valid_for_ms
-    return {
-        client_readiness.TABLE.name: client_readiness.table(cluster, clients, judging.at_ms, valid_for_ms),
-        client_blockers.TABLE.name: client_blockers.table(cluster, clients, judging.clients),
-        evidence_coverage.TABLE.name: evidence_coverage.table(cluster, clients, evidence.usage),
-        rejected_requests.TABLE.name: rejected_requests.table(cluster.as_columns(), refused, clients.uses),
-    }
-
-
-def client_notes(history: History) -> Iterator[Note]:
-    """A note for each file with evidence about clients that is not used, or not all of it."""
-    evidence = history.cluster.clients
-    for broker, file, reason in evidence.remarks if evidence is not None else ():
-        yield Note("client_evidence", reason, str(broker), file)
+    return [
+        (client_readiness.TABLE, client_readiness.rows(clients, judging.at_ms, judging.valid_for_ms)),
+        (client_blockers.TABLE, client_blockers.rows(clients, judging.clients)),
+        (evidence_coverage.TABLE, evidence_coverage.rows(clients, evidence.usage)),
+        (rejected_requests.TABLE, rejected_requests.rows(refused, clients.uses)),
+    ]

@@ -60,14 +60,10 @@ TABLE = Table(
 )
 
 
-def table(history: History, notes: Iterable[Note] = ()) -> pa.Table:
-    """The table of one cluster, with the notes of other tables."""
+def rows(history: History, notes: Iterable[Note] = ()) -> Iterator[Row]:
+    """The rows of one cluster, with the notes of other tables."""
     # A file may be in the inputs twice: equal notes are one row.
-    return TABLE.of(_row(history, note) for note in dict.fromkeys([*_notes(history), *notes]))
-
-
-def _row(history: History, note: Note) -> Row:
-    return {**history.cluster.as_columns(), **asdict(note), "ts": note.at_ms}
+    return ({**asdict(note), "ts": note.at_ms} for note in dict.fromkeys([*_notes(history), *notes]))
 
 
 def _notes(history: History) -> Iterator[Note]:
@@ -78,6 +74,9 @@ def _notes(history: History) -> Iterator[Note]:
     for copy in history.cluster.copies:
         for file, reason in copy.unused:
             yield Note("unused_file", reason, copy.node, file)
+    clients = history.cluster.clients
+    for broker, file, reason in clients.remarks if clients is not None else ():
+        yield Note("client_evidence", reason, str(broker), file)
     for repeated in log.repeated(history.voters or ()):
         yield Note("same_node", repeated.reason, repeated.folder)
     for contradiction in log.contradictions:

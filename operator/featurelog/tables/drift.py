@@ -34,12 +34,8 @@ TABLE = Table(
 )
 
 
-def table(history: History, documents: Documents) -> pa.Table:
-    """The table of one cluster."""
-    return TABLE.of(_rows(history, documents))
-
-
-def _rows(history: History, documents: Documents) -> Iterator[Row]:
+def rows(history: History, documents: Documents) -> Iterator[Row]:
+    """The rows of one cluster."""
     levels = {name: version for name, version in history.levels.current.items() if version.value}
     resources = documents.of_cluster(history.cluster)
     document, no_document = _document(resources, history)
@@ -49,7 +45,6 @@ def _rows(history: History, documents: Documents) -> Iterator[Row]:
         level, desired_level = finalized.get(feature, 0), desired.get(feature)
         reason = no_document or (history.doubts[0].text if history.doubts else "")
         yield {
-            **history.cluster.as_columns(),
             "feature": feature,
             "level": level,
             "desired_level": desired_level,

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 
 from featurelog.tables.client_evidence import ClusterClients
-from featurelog.tables.inputs import ClusterCopies, RowsOfTable
+from featurelog.tables.inputs import RowsOfTable
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table, in_ms
 from kafkafeatures.core.clients.evidence import evidence_of
 
@@ -42,10 +43,9 @@ _HOUR = 3_600_000  # ms
 _NONE: Row = dict.fromkeys(("covers", "gap_reason", "detail"))
 
 
-def table(cluster: ClusterCopies, clients: ClusterClients, usage: Iterable[RowsOfTable]) -> pa.Table:
-    """The table of one cluster. usage: rows of `client_api_usage`, made of its request logs."""
-    rows = (row for rows in (_of_counters(clients), _of_logs(usage), _gaps(clients)) for row in rows)
-    return TABLE.of({**cluster.as_columns(), **_NONE, **row} for row in rows)
+def rows(clients: ClusterClients, usage: Iterable[RowsOfTable]) -> Iterator[Row]:
+    """The rows of one cluster. usage: rows of `client_api_usage`, made of its request logs."""
+    return ({**_NONE, **row} for row in chain(_of_counters(clients), _of_logs(usage), _gaps(clients)))
 
 
 def _of_counters(clients: ClusterClients) -> Iterator[Row]:

@@ -48,16 +48,11 @@ TABLE = Table(
 )
 
 
-def table(history: History, documents: Documents) -> pa.Table:
-    """The table of one cluster."""
-    return TABLE.of(_rows(history, documents))
-
-
-def _rows(history: History, documents: Documents) -> Iterator[Row]:
+def rows(history: History, documents: Documents) -> Iterator[Row]:
+    """The rows of one cluster."""
     for version in history.levels.versions:
         previous = version.replaced if version.replaced is not None else (0 if version.is_replaced_known else None)
         yield {
-            **history.cluster.as_columns(),
             "feature": version.key,
             "level": version.value,
             "level_name": level_name(version.key, version.value) or None,

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelog.tables.merged_log import Merged
-from featurelog.tables.scans import Scan
+from featurelog.tables.scans import Scan, rows_between
 from featurelog.tables.tracks import Evidence
 from kraftlog.arrow import DECODED
 from kraftlog.errors import TooLargeError
@@ -76,7 +75,8 @@ def _in_log(log: Merged, states: dict[int, Judge]) -> Iterator[JudgedRow]:
 
 def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int | None) -> Iterator[JudgedRow]:
     suffix = "" if end_offset is None else " of the snapshot"
-    for row in _rows(scan.source.rows(len(scan.former.parts)), *offsets):
+    batches = scan.source.rows(len(scan.former.parts))
+    for row in rows_between(batches, offsets, _KEY_SET, _COLUMNS, "record_type"):
         if row["status"] != DECODED:
             judge.miss()
             continue
@@ -86,14 +86,3 @@ def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int 
         if impossible := judge.take(row["api_key"], json.loads(row["body"]), row["offset"]):
             at = Evidence(scan.source.node, scan.source.file, row["offset"], row["timestamp_ms"])
             yield JudgedRow(f"offset {impossible.offset}{suffix}: {impossible.reason}", at, end_offset)
-
-
-def _rows(batches: Iterable[pa.RecordBatch], begin: int, end: int) -> Iterator[dict[str, Any]]:
-    """Rows of the records that are judged, and of records that were not decoded: it is unknown what those change."""
-    for rows in batches:
-        mask = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["record_type"].is_null())
-        mask = pc.and_(mask, pc.invert(pc.fill_null(rows["is_control"], True)))
-        mask = pc.and_(mask, pc.and_(pc.greater_equal(rows["offset"], begin), pc.less(rows["offset"], end)))
-        few = rows.select(_COLUMNS).filter(mask, null_selection_behavior="drop")
-        for at in range(0, few.num_rows, 4096):
-            yield from few.slice(at, 4096).to_pylist()

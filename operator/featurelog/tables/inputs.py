@@ -109,7 +109,8 @@ class ClientEvidence:
 class ClusterCopies:
     """All copies of one cluster's log. cluster: its folder. cluster_id: None if no node has one. copies: by folder.
     doubts: reasons why they may not be of one cluster. clients: None: there is no evidence about clients.
-    checkpoint: reads the checkpoint of an earlier run (`checkpoint`); None: there is none.
+    checkpoint: reads the checkpoint of an earlier run (`checkpoint`); None: there is none. Tables are made anew when
+    the `repr` changes: it has all that they depend on.
     """
 
     cluster: str

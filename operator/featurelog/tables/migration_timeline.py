@@ -43,17 +43,12 @@ TABLE = Table(
 )
 
 
-def table(history: History) -> pa.Table:
-    """The table of one cluster."""
-    return TABLE.of(_rows(history))
-
-
-def _rows(history: History) -> Iterator[Row]:
+def rows(history: History) -> Iterator[Row]:
+    """The rows of one cluster."""
     for change in history.migration.versions:
         code, version = change.value.code, change.value.metadata_version
         state = ZkMigrationState.of(code)
         yield {
-            **history.cluster.as_columns(),
             "state_code": code,
             "state_name": None if state is None else state.name,
             "written_by_3_4_possible": may_be_by_3_4(code, version),

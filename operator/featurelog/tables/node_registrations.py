@@ -13,7 +13,7 @@ import pyarrow as pa
 from featurelog.tables.history import BROKER, History, Registered
 from featurelog.tables.table import EVIDENCE, RANGES, SPAN, TIME, WHERE, Column, Row, Table, ranges_of
 from featurelog.tables.tracks import Version
-from kraftlog.ghosts import FENCED_FOR_MS, may_be_ghost
+from kraftlog.ghosts import may_be_ghost
 from kraftlog.image import BrokerRegistration, ControllerRegistration
 
 _ENDPOINT = pa.struct(
@@ -74,12 +74,8 @@ TABLE = Table(
 )
 
 
-def table(history: History, fenced_for_ms: int = FENCED_FOR_MS) -> pa.Table:
-    """The table of one cluster."""
-    return TABLE.of(_rows(history, fenced_for_ms))
-
-
-def _rows(history: History, fenced_for_ms: int) -> Iterator[Row]:
+def rows(history: History, fenced_for_ms: int) -> Iterator[Row]:
+    """The rows of one cluster."""
     for version in history.nodes.versions:
         role, id_ = version.key
         registration = version.value.registration
@@ -87,7 +83,6 @@ def _rows(history: History, fenced_for_ms: int) -> Iterator[Row]:
         by, last = version.value.by, version.last
         is_voter = None if role == BROKER or history.voters is None else id_ in history.voters
         yield {
-            **history.cluster.as_columns(),
             "role": role,
             "node_id": id_,
             "incarnation_id": str(registration.incarnation),

@@ -1,8 +1,8 @@
 """The table `rejected_requests`: requests that brokers of Kafka 4.x refused, and clients that may have sent them.
 
 The pipeline keeps the refused connections of each broker (`REFUSED`), as several lines and logs may name one
-connection, with the clients that request logs show on it. `clients/reading.py` makes these rows. `client_tables` makes
-the table of them by `table`. `core/clients/rejections.py` counts the requests and looks for the clients.
+connection, with the clients that request logs show on it. `clients/reading.py` makes these rows. `rows`
+makes those of the table of them. `core/clients/rejections.py` counts the requests and looks for the clients.
 """
 
 from __future__ import annotations
@@ -136,17 +136,11 @@ def with_seen(users: Users, seen: Seen) -> dict[str, dict[SeenClient, tuple[int,
     return result
 
 
-def table(cluster: Mapping[str, str | None], refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]) -> pa.Table:
-    """The table of one cluster. cluster: values of the columns `WHERE`. refused: rows of `REFUSED`, by broker."""
-    return TABLE.of(_rows(cluster, refused, list(uses)))
-
-
-def _rows(
-    cluster: Mapping[str, str | None], refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]
-) -> Iterator[Row]:
+def rows(refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]) -> Iterator[Row]:
+    """The rows of one cluster. refused: rows of `REFUSED`, by broker."""
     counted = {broker: RejectedRequests() for broker in refused}
-    for broker, rows in refused.items():
-        counted[broker].add(refused_of(rows))
+    for broker, connections in refused.items():
+        counted[broker].add(refused_of(connections))
     addresses = {address for requests in counted.values() for address in requests.addresses}
     sightings_of: dict[str, dict[SeenClient, Sightings]] = {}
     for use in uses:
@@ -154,16 +148,16 @@ def _rows(
             client = SeenClient(use.client_id, use.principal or "", use.software)
             sightings = sightings_of.setdefault(use.address, {}).setdefault(client, Sightings({}, set()))
             sightings.uses.add((use.name, use.version))
-    for rows in refused.values():
-        address_of = dict(zip(rows["connection"].to_pylist(), rows["address"].to_pylist(), strict=True))
-        for connection, clients in users_of(rows).items():
+    for connections in refused.values():
+        address_of = dict(zip(*(connections[name].to_pylist() for name in ("connection", "address")), strict=True))
+        for connection, clients in users_of(connections).items():
             for client, times in clients.items():
                 at_address = sightings_of.setdefault(address_of[connection], {})
                 at_address.setdefault(client, Sightings({}, set())).times[connection] = times
     for broker, requests in counted.items():
         for rejected in requests.uses(sightings_of):
             yield {
-                **cluster, "broker_id": broker, "address": rejected.address, "api": rejected.api,
+                "broker_id": broker, "address": rejected.address, "api": rejected.api,
                 "version": rejected.version, "connections": rejected.connections, "first_ts": rejected.first,
                 "last_ts": rejected.last,
                 "clients": [

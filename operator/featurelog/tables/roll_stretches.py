@@ -14,12 +14,11 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelog.tables.checkpoint import FileKey, Recorder, key_of
 from featurelog.tables.history import History, Note
 from featurelog.tables.merged_log import Piece, SnapshotFile
-from featurelog.tables.scans import header_ms
+from featurelog.tables.scans import header_ms, rows_between
 from kraftlog.arrow import DECODED
 from kraftlog.errors import TooLargeError
 from kraftlog.records import parse_kafka_uuid
@@ -190,21 +189,11 @@ def _records(
     """The records of a file that rolls are made of, from `begin` on and below `end`: the row, and its fields; None: the
     record was not decoded.
     """
-    for rows in batches:
-        offsets = rows["offset"]
-        mask = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["api_key"].is_null())
-        mask = pc.and_(mask, pc.invert(pc.fill_null(rows["is_control"], True)))
-        mask = pc.and_(mask, pc.and_(pc.greater_equal(offsets, begin), pc.less(offsets, end)))
-        few = rows.select(_COLUMNS).filter(mask, null_selection_behavior="drop")
-        for at in range(0, few.num_rows, 4096):
-            for row in few.slice(at, 4096).to_pylist():
-                if row["status"] != DECODED:
-                    yield row, None
-                    continue
-                data = json.loads(row["body"])
-                if "topicId" in data:
-                    data["topicId"] = _topic(data["topicId"])
-                yield row, data
+    for row in rows_between(batches, (begin, end), _KEY_SET, _COLUMNS, "api_key"):
+        data = json.loads(row["body"]) if row["status"] == DECODED else None
+        if data is not None and "topicId" in data:
+            data["topicId"] = _topic(data["topicId"])
+        yield row, data
 
 
 @lru_cache(maxsize=100_000)

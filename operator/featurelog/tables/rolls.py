@@ -63,15 +63,15 @@ TABLE = Table(
 )
 
 
-def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Table, list[Note]]:
-    """The table of one cluster, and notes about it. Reads the files once more, without what a checkpoint covers."""
+def rows_and_notes(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[list[Row], list[Note]]:
+    """The rows of one cluster, and notes about them. Reads the files once more, without what a checkpoint covers."""
     histories, notes = histories_of(history)
     rows: list[Row] = []
     for roll_history in histories:
         times = _Times(roll_history.strips)
         for roll in _rolls(roll_history, between_ms):
             rows += _rows_of(history, roll_history, times, roll)
-    return TABLE.of(rows), notes
+    return rows, notes
 
 
 # --- rolls of a part of the log without a gap
@@ -110,7 +110,6 @@ def _rows_of(history: History, roll_history: RollHistory, times: _Times, roll: S
     end_ms = max((end.at_ms for end in ends if end is not None), default=None) if is_over else None
     until_ms = end_ms if end_ms is not None else roll_history.end.at_ms
     columns_of_roll = {
-        **history.cluster.as_columns(),
         "roll_id": begin.offset,
         "roll_from": begin.at_ms,
         "roll_to": end_ms,

@@ -366,3 +366,18 @@ def rows_of(small: pa.Table, chunk: int = 8192) -> Iterator[dict[str, Any]]:
     """Small records as Python objects, some at a time."""
     for batch in small.to_batches(max_chunksize=chunk):
         yield from batch.to_pylist()
+
+
+def rows_between(
+    batches: Iterable[pa.RecordBatch], offsets: tuple[int, int], keys: pa.Array, columns: Sequence[str], or_null: str
+) -> Iterator[dict[str, Any]]:
+    """Rows of the metadata records of these types, and of those whose type is not known: their column `or_null` is
+    null. offsets: from, to. columns: of the rows.
+    """
+    for rows in batches:
+        mask = pc.or_(pc.is_in(rows["api_key"], value_set=keys), rows[or_null].is_null())
+        mask = pc.and_(mask, pc.invert(pc.fill_null(rows["is_control"], True)))
+        mask = pc.and_(mask, pc.and_(pc.greater_equal(rows["offset"], offsets[0]), pc.less(rows["offset"], offsets[1])))
+        few = rows.select(columns).filter(mask, null_selection_behavior="drop")
+        for at in range(0, few.num_rows, 4096):
+            yield from few.slice(at, 4096).to_pylist()

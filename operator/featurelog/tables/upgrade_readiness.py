@@ -155,9 +155,9 @@ class _Findings:
         return UNKNOWN if self.unknown else READY
 
 
-def table(history: History, judging: Judging) -> pa.Table:
+def rows(history: History, judging: Judging) -> Iterator[Row]:
     """The rows of one cluster: one for each target."""
-    return TABLE.of(_Judge(history, judging).rows())
+    return _Judge(history, judging).rows()
 
 
 class _Judge:
@@ -217,7 +217,6 @@ class _Judge:
             findings.unknown += coverage(self._coverage)
             verdict = findings.verdict(is_state_known=not self._doubts)
         return {
-            **history.cluster.as_columns(),
             "target_kind": kind,
             "target": target,
             "verdict": verdict,

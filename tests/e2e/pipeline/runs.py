@@ -43,7 +43,7 @@ def main(
 
 
 def killed_once(kill_file: str) -> Callable[[Task, str], Outcome]:
-    """Work during which one worker is killed: by value, as everything that workers run."""
+    """Work during which one worker is killed."""
 
     def work(task: Task, output: str) -> Outcome:
         try:

@@ -147,12 +147,8 @@ def derived(found: Sequence[NodeCopy], end_ms: int) -> dict[str, pa.Table]:
 
 
 def not_ready(found: Sequence[NodeCopy], end_ms: int, valid_for_ms: int = 0) -> set[str]:
-    table = upgrade_readiness.table(history_of(one(found)), Judging(end_ms, valid_for_ms))
-    return {
-        target
-        for target, verdict in zip(table["target"].to_pylist(), table["verdict"].to_pylist(), strict=True)
-        if verdict != "ready"
-    }
+    rows = upgrade_readiness.rows(history_of(one(found)), Judging(end_ms, valid_for_ms))
+    return {row["target"] for row in rows if row["verdict"] != "ready"}
 
 
 def assert_none_becomes_ready(before: Inputs, after: Files, valid_for_ms: int = 0) -> None:

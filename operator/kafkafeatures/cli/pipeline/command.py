@@ -58,7 +58,7 @@ def maintain(arguments: argparse.Namespace, config: Config) -> int:
         document = {"output": config.settings.output, "deletedFiles": deleted, "droppedLogFiles": dropped}
         print(json.dumps(document))
     else:
-        logs = f"the rows of {counted(dropped, 'old file')} of logs dropped, " if dropped else ""
+        logs = f"the rows of {counted(dropped, 'old file')} of logs dropped, " if arguments.keep_log_days else ""
         print(f"pipeline: {logs}{counted(deleted, 'file')} deleted in {config.settings.output}")
     return Exit.DONE
 
@@ -79,7 +79,7 @@ def _drop_old_files(days: int, config: Config) -> int:
         for log in root.logs():
             listed.setdefault((log.cluster, log.node), set()).update(file.name for file in log.files)
     before_ms = int(time.time() * 1000) - days * 24 * 60 * 60 * 1000
-    dropped = drop_old_files(output.ledger, listed, before_ms)
+    dropped = drop_old_files(output.ledger, config.settings.output, listed, before_ms)
     if dropped:
         output.commit(output.ledger)
     return dropped

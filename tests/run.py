@@ -198,7 +198,6 @@ def main(names: list[str]) -> int:
         minutes = (time.monotonic() - began) / 60
         over = _over(minutes, suite.budget, cold=cold)
         lines.append(f"  {suite.name:<10} {minutes:5.1f} min of {suite.budget:<4g} {'ok' if ok else 'FAILED'}{over}")
-        total["failed"] += 0 if ok else 1
     whole = (time.monotonic() - started) / 60
     budget = MINUTES or sum(suite.budget for suite in chosen)
     over = _over(whole, budget, cold=cold)
@@ -239,8 +238,11 @@ def _run(command: list[str], total: dict[str, int], failures: list[str]) -> bool
         counted = {kind: int(number) for number, kind in COUNTS.findall(last)}
         total["passed"] += counted.get("passed", 0)
         total["skipped"] += counted.get("skipped", 0) + counted.get("xfailed", 0)
+        failed = counted.get("failed", 0) + counted.get("error", 0) + counted.get("errors", 0)
     else:
         total["passed"] += process.returncode == 0
+        failed = 0
+    total["failed"] += failed or int(process.returncode != 0)
     return process.returncode == 0
 
 

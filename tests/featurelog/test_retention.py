@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from kafkasim.fleet.files import write_cluster
 from kafkasim.fleet.plan import DAY_MS, UNTIL_MS
 from kraftlog import files
 from kraftlog.files import DIRECTORY
-from kraftlog.schema import table
+from kraftlog.schema import RecordType, table
 from tests.featurelog.inputs import put, run, tables
 from tests.featurelog.test_growing import SCALE, days, derived
 from tests.kraftlog.build import NOW, batch, broker, checkpoint, control_batch, no_op, segment, snapshot
@@ -98,7 +99,7 @@ def empty_snapshot(written_ms: int, last_record_ms: int) -> bytes:
     return header + control_batch(1, FOOTER, at_ms=written_ms)
 
 
-FOOTER = (table.SNAPSHOT_FOOTER, {})
+FOOTER: tuple[RecordType, dict[str, Any]] = (table.SNAPSHOT_FOOTER, {})
 SNAPSHOT = snapshot(broker(1, 5))
 
 

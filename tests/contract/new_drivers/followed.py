@@ -10,13 +10,14 @@ from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads import stateful_sets
 from kafkafeatures.kube.workloads.answers import outcome_of
 from kafkafeatures.kube.workloads.requests import RequestedPod, own_requests
-from tests.contract.new_drivers import annotations
+from tests.contract.new_drivers.annotations import ANNOTATION, Annotations
+from tests.contract.new_drivers.annotations import RIGHTS as PATCH_RIGHTS
 
 
-class Followed(annotations.Annotations):
+class Followed(Annotations):
     """Reads what the driver StatefulSet reads, and the requests on the pods."""
 
-    annotation = annotations.ANNOTATION
+    annotation = ANNOTATION
 
     async def _read(self) -> WorkloadsReading:
         reading = await super()._read()
@@ -25,12 +26,12 @@ class Followed(annotations.Annotations):
 
 
 async def requests(api: WorkloadsApi, namespace: str) -> list[RequestedPod]:
-    return await own_requests(api, namespace, "", annotations.ANNOTATION)
+    return await own_requests(api, namespace, "", ANNOTATION)
 
 
 async def withdraw(api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
-    body = {"metadata": {"uid": step.pod_uid, "annotations": {annotations.ANNOTATION: None}}}
+    body = {"metadata": {"uid": step.pod_uid, "annotations": {ANNOTATION: None}}}
     return await outcome_of(api.send("PATCH", f"/api/v1/namespaces/{namespace}/pods/{step.pod}", body), "")
 
 
-RIGHTS, open_port, templates = annotations.RIGHTS, Followed, stateful_sets.templates
+RIGHTS, open_port, templates = PATCH_RIGHTS, Followed, stateful_sets.templates

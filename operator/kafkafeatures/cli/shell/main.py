@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; never raises for what a user can do wrong."""
     sys.stdout, sys.stderr = Patient.wrapping(sys.stdout), Patient.wrapping(sys.stderr)
     if sys.stdin is None:  # it is closed; no other file must get its number
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - it stays open until the process ends
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:  # `help COMMAND` is `COMMAND --help`
         words = [*words[1:2], "--help"]

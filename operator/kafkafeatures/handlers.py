@@ -25,7 +25,8 @@ import kopf
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
 from kafkafeatures.environment import Environment
 from kafkafeatures.kube import watches
-from kafkafeatures.kube.client import USER_AGENT, account
+from kafkafeatures.kube.api import USER_AGENT
+from kafkafeatures.kube.client import account
 from kafkafeatures.kube.watches import Watches, WatchObserver
 
 WATCH_TIMEOUT = 3600

@@ -8,6 +8,13 @@ from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+from kafkafeatures import __version__
+
+MANAGER = "kafka-features-operator"
+"""Field manager of the operator's patches: the API server takes it from the User-Agent. It is that of all releases."""
+USER_AGENT = f"{MANAGER}/{__version__}"
+"""Name of the operator in the audit log of the API server."""
+
 
 class ResourceKey(NamedTuple):
     """Namespace and name of a resource. If it is deleted and created again, it has the same key and another uid."""

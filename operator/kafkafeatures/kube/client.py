@@ -26,9 +26,8 @@ from aiohttp.connector import Connection
 from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
-from kafkafeatures import __version__
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
-from kafkafeatures.kube.api import Listing, ResourceKey
+from kafkafeatures.kube.api import USER_AGENT, Listing, ResourceKey
 from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
 from kafkafeatures.kube.first_byte import before_first_byte
 
@@ -38,8 +37,6 @@ RESOLVE_TIMEOUT = 5.0
 """Deadline in seconds to resolve a name of the API server; probes wait meanwhile."""
 PAGE = 500
 """Objects in one page of a list."""
-USER_AGENT = f"kafka-features-operator/{__version__}"
-"""Name of the operator in the audit log of the API server."""
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 logger = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Status
@@ -17,7 +18,9 @@ from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUn
 from kafkafeatures.core.kinds import sent_in
 from kafkafeatures.core.roll.asked import asked_among
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.kube.workloads.requests import RequestedPod
+
+if TYPE_CHECKING:  # of Kubernetes, which a command on levels does not import
+    from kafkafeatures.kube.workloads.requests import RequestedPod
 
 Withdraw = Callable[[RestartNode], Awaitable[Outcome]]
 """Function that withdraws a request."""

@@ -11,12 +11,8 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from kafkafeatures.kube.api import WorkloadsApi
-from kafkafeatures.kube.client import USER_AGENT
+from kafkafeatures.kube.api import MANAGER, WorkloadsApi
 from kafkafeatures.kube.workloads.pods import has_request
-
-MANAGER = USER_AGENT.partition("/")[0]
-"""Field manager of the operator's patches: the API server takes it from the User-Agent. It is that of all releases."""
 
 
 class RequestedPod(NamedTuple):

@@ -199,7 +199,7 @@ def approval_of(text: str) -> tuple[str, str]:
     return found[1].replace("kafkafeatures", PROGRAM, 1), found[2]
 
 
-@pytest.mark.parametrize("flags", ["--yes", "--yes -o json", "--yes --timeout 1s"])
+@pytest.mark.parametrize("flags", ["--yes", "--yes -o json", "--yes --timeout 30s"])
 def test_upgrade_with_yes_shows_irreversible_changes_and_does_not_approve_them(older: str, flags: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} {flags}")
     assert done.returncode == 3, done.stderr

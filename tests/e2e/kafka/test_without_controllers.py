@@ -28,7 +28,7 @@ def test_without_controllers_a_level_is_raised_where_kafka_checks_each_voter_of_
         )
         done = run("apply", "-f", str(path))
         if dynamic:
-            assert done.returncode == 4, done
+            assert done.returncode == 5, done
             assert "metadata.version on 3 controllers (3001-3003) could not be read" in done.stderr
         else:
             assert done.returncode == 0, done

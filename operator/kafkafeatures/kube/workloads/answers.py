@@ -1,14 +1,17 @@
-"""Meaning of the API server's answers and errors for a reconciliation: a reading or a `Failure`, and the `Outcome` of a
-restart. Shared by all drivers of this package.
+"""Meaning of the API server's answers and errors for a reconciliation: lists of a limited length, a reading or a
+`Failure`, and the `Outcome` of a restart. Shared by all drivers of this package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
+from contextlib import aclosing
+from typing import Any
 
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import (
     Conflict,
     Forbidden,
@@ -30,6 +33,21 @@ _WEBHOOK = (
 
 class ListTooLarge(Exception):
     """A list has more objects than a cluster can have, as by a selector that matches too much."""
+
+
+async def listed_up_to(
+    most: int, kind: str, api: WorkloadsApi, path: str, query: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """The objects of a list, as JSON. Raises KubeError, and ListTooLarge above `most` objects of this `kind`, a plural
+    for the message.
+    """
+    documents = []
+    async with aclosing(api.listed(path, query)) as listed:
+        async for raw in listed:
+            documents.append(raw)
+            if len(documents) > most:
+                raise ListTooLarge(f"there are more than {most} {kind}")
+    return documents
 
 
 async def reading_of(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
 from kafkafeatures.core.facts.workloads import Budget, StatefulSet
 from kafkafeatures.kube.api import WorkloadsApi
-from kafkafeatures.kube.workloads.answers import ListTooLarge
+from kafkafeatures.kube.workloads.answers import listed_up_to
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.selectors import Selector, selects
 
@@ -18,16 +17,10 @@ MOST_BUDGETS = 2_000
 RIGHT = KubernetesRight("policy", "poddisruptionbudgets", "list")
 
 
-async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
+async def listed(api: WorkloadsApi, namespace: str) -> Sequence[Json]:
     """All PodDisruptionBudgets of the namespace, as JSON. Raises ListTooLarge."""
-    documents: list[Json] = []
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    async with aclosing(api.listed(path)) as budgets:
-        async for raw in budgets:
-            documents.append(raw)
-            if len(documents) > MOST_BUDGETS:
-                raise ListTooLarge(f"there are more than {MOST_BUDGETS} PodDisruptionBudgets")
-    return documents
+    return await listed_up_to(MOST_BUDGETS, "PodDisruptionBudgets", api, path)
 
 
 def covering(items: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:

@@ -21,8 +21,7 @@ its first pod is replaced; earlier only if the document names the version that t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -37,7 +36,7 @@ from kafkafeatures.core.roll.drivers import PODS, Driver
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.adapters import Rival
-from kafkafeatures.kube.workloads.answers import ListTooLarge, reading_of
+from kafkafeatures.kube.workloads.answers import listed_up_to, reading_of
 from kafkafeatures.kube.workloads.pods import container_of, pod_of
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import ObjectReader, Template, Templates
@@ -83,13 +82,8 @@ class FollowedPods:
 
     async def _read(self) -> WorkloadsReading | Failure:
         at, rollout = self._clock(), self._rollout
-        pods: list[Json] = []
         path, query = f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": rollout.selector}
-        async with aclosing(self._api.listed(path, query)) as listed:
-            async for raw in listed:
-                pods.append(raw)
-                if len(pods) > MOST_PODS:
-                    raise ListTooLarge(f"there are more than {MOST_PODS} pods of this selector")
+        pods = await listed_up_to(MOST_PODS, "pods of this selector", self._api, path, query)
         at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
         unknown = _why_unknown(pods, rollout)
         if unknown is not None:
@@ -119,7 +113,7 @@ def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) ->
     return {each.name: Template(each.update_revision, each.replicas) for each in _sets_of(pods, rollout)}
 
 
-def _why_unknown(pods: list[Json], rollout: Rollout) -> tuple[str, str] | None:
+def _why_unknown(pods: Sequence[Json], rollout: Rollout) -> tuple[str, str] | None:
     """Message and remedy where these pods do not show to which version they are rolled; None where they do. A pod that
     lacks the annotation is older than it, unless it is the newest.
     """
@@ -161,21 +155,21 @@ def _owner(raw: Json) -> Json:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
-def _newest(pods: list[Json]) -> Json:
+def _newest(pods: Sequence[Json]) -> Json:
     """The pod that was created last. It may be of an older template, if it was replaced during a roll; then the others
     differ from it.
     """
     return max(pods, key=lambda raw: (raw["metadata"]["creationTimestamp"], raw["metadata"]["name"]))
 
 
-def _sets_of(pods: list[Json], rollout: Rollout) -> Iterator[StatefulSet]:
+def _sets_of(pods: Sequence[Json], rollout: Rollout) -> Iterator[StatefulSet]:
     """The pods of each owner, in the order of their names. `pods`: at least one."""
     newest = _newest(pods)
     version, release = rollout.version or _annotation(newest, rollout), _release(newest, rollout)
     return (_set_of(of_owner, rollout, version, release) for of_owner in _by_owner(pods).values())
 
 
-def _set_of(pods: list[Json], rollout: Rollout, version: str, release: str) -> StatefulSet:
+def _set_of(pods: Sequence[Json], rollout: Rollout, version: str, release: str) -> StatefulSet:
     """The pods of one owner. How many there should be is not known, nor which role they have.
 
     version, release: value of the annotation, and release of Kafka, that the pods of all owners are to have; empty for

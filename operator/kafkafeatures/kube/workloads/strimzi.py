@@ -10,7 +10,7 @@ Strimzi writes where is in docs/how-to/with-strimzi.md, with its sources.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -30,7 +30,7 @@ from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone, KubeError
 from kafkafeatures.kube.first_byte import withholding
 from kafkafeatures.kube.workloads.adapters import Rival
-from kafkafeatures.kube.workloads.answers import ListTooLarge, outcome_of, reading_of
+from kafkafeatures.kube.workloads.answers import listed_up_to, outcome_of, reading_of
 from kafkafeatures.kube.workloads.pods import container_of, pod_of
 from kafkafeatures.kube.workloads.requests import RequestedPod, is_of_another, own_requests, remove_request
 from kafkafeatures.kube.workloads.rights import KubernetesRight
@@ -149,16 +149,10 @@ class StrimziPods:
         at, text = last
         return f"{at[:10]} {at[11:19]} UTC: {_line(text)}" if at else ""
 
-    async def _listed(self, path: str, labels: str = _LABELS) -> list[Json]:
+    async def _listed(self, path: str, labels: str = _LABELS) -> Sequence[Json]:
         """The objects of this collection that belong to the `Kafka` by their labels. Raises Gone, ListTooLarge."""
         query = {"labelSelector": labels.format(self._name)}
-        documents: list[Json] = []
-        async with aclosing(self._api.listed(path, query)) as listed:
-            async for raw in listed:
-                documents.append(raw)
-                if len(documents) > MOST_PODS:
-                    raise ListTooLarge(f"there are more than {MOST_PODS} objects of this cluster")
-        return documents
+        return await listed_up_to(MOST_PODS, "objects of this cluster", self._api, path, query)
 
 
 async def requests(api: WorkloadsApi, namespace: str) -> list[RequestedPod]:

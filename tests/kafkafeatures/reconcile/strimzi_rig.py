@@ -193,17 +193,6 @@ class Strimzi(Rig):
             self.requests.append(f"{request.method} {request.path.rpartition('/')[2]} {annotations}")
         return None
 
-    @property
-    def level(self) -> object:
-        features = {feature["name"]: feature.get("finalized") for feature in self.api.status.get("features", ())}
-        return features.get("group.version")
-
-    @property
-    def reason(self) -> tuple[str, str]:
-        """Reason and message of Ready."""
-        ready = self.api.condition("Ready")
-        return ready["reason"], ready["message"]
-
 
 def _annotate(raw: Json, name: str, value: str | None) -> None:
     annotations = raw["metadata"].setdefault("annotations", {})

@@ -101,17 +101,6 @@ class Followed(Story):
             self.used.add(right_of(request))
         return super()._heard(request)
 
-    @property
-    def level(self) -> object:
-        features = {feature["name"]: feature.get("finalized") for feature in self.api.status.get("features", ())}
-        return features.get("group.version")
-
-    @property
-    def reason(self) -> tuple[str, str]:
-        """Reason and message of Ready."""
-        ready = self.api.condition("Ready")
-        return ready["reason"], ready["message"]
-
 
 def _set(texts: Json, name: str, value: str | None) -> None:
     texts.pop(name, None)

@@ -101,6 +101,18 @@ class Rig:
             assert await self.controller.reconcile(KEY) is not None
             self.pass_time(timedelta(seconds=60))
 
+    @property
+    def level(self) -> object:
+        """Level of group.version in the status; None for none."""
+        features = {feature["name"]: feature.get("finalized") for feature in self.api.status.get("features", ())}
+        return features.get("group.version")
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """Reason and message of Ready."""
+        ready = self.api.condition("Ready")
+        return ready["reason"], ready["message"]
+
     def _monotonic(self) -> float:
         return self.api.now.timestamp()
 

@@ -43,7 +43,7 @@ class Adapter(Protocol):
         """
 
     async def withdraw(self, api: WorkloadsApi, namespace: str, step: RestartNode | RequestedPod) -> Outcome:
-        """Take back a request that waits on exactly this pod for another operator (`Pod.restart_pending`); only of a
+        """Withdraw a request that waits on exactly this pod for another operator (`Pod.restart_pending`); only of a
         driver with `Driver.asked`. The outcome is Applied also if that pod is gone, or if a person has made the
         request too, whose own it then stays.
         """

@@ -158,8 +158,8 @@ class StatefulSets:
 
 def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) -> Templates:
     """Templates of the StatefulSets that the document names."""
-    found = {name: objects.object_of(("statefulsets", "apps"), "apps/v1", name) for name in driver.names_in(spec)}
-    return {name: None if raw is None else _template(raw) for name, raw in found.items()}
+    documents = {name: objects.object_of(("statefulsets", "apps"), "apps/v1", name) for name in driver.names_in(spec)}
+    return {name: None if raw is None else _template(raw) for name, raw in documents.items()}
 
 
 def _template(raw: Json) -> Template:

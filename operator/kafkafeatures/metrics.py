@@ -203,7 +203,7 @@ class Metrics:
         """Count the seconds between a wake-up and its reconciliation."""
         self._waited.observe(seconds)
 
-    def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
+    def reconciled(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
         """See `ReconciliationListener` of the controller."""
         self._passes.labels(result).inc()
         if result == "failed":

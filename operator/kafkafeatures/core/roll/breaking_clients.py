@@ -90,7 +90,7 @@ def targets_of(inputs: RestartCheckInput, ids: Iterable[int]) -> frozenset[Targe
 
 def _usable(inputs: RestartCheckInput, targets: frozenset[Target]) -> set[str]:
     """Consents of the document that no restart has used yet, or that restarts to each of these targets have used. None
-    on the way of a migration: it never leads to a release that removed versions.
+    for a migration: it never leads to a release that removed versions.
     """
     spent, usable = inputs.remembered.status.spent_consents, set[str]()
     if inputs.permit.is_granted:

@@ -51,7 +51,7 @@ from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Unti
 from kafkafeatures.reconcile.withdrawals import release, without_requests
 
 FULL_READING_EVERY = 600.0
-"""Seconds between full readings of the cluster of a resource at rest. In between, its nodes are not asked as long as the
+"""Seconds between full readings of the cluster of a resource at rest. In between, nodes are not asked as long as the
 metadata log shows no change.
 """
 

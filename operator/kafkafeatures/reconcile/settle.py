@@ -74,7 +74,9 @@ async def settle(
     without_dry_run = outcome_without(await _dry_run_of_nothing(context.kafka, observation))
     second = await _second_reading(context, resource, status, observation)
     if second is not None:
-        second_pair = replace(_pair(context, resource, observation, second, replication), without_dry_run=without_dry_run)
+        second_pair = replace(
+            _pair(context, resource, observation, second, replication), without_dry_run=without_dry_run
+        )
         status, still_open, open_outcome = _close(status, still_open, second_pair)  # followed steps need no second look
     unsettled: tuple[Step | UnknownStep, ...] = (*unknown_steps, *(intent.step for intent in still_open))
     return Settled(second or observation, status, followed, unsettled, open_outcome)

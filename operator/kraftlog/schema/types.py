@@ -126,9 +126,18 @@ def _fields(words: list[str]) -> Struct:
 
 
 def _type(words: list[str]) -> Scalar | Array | Struct:
-    word = words.pop()
-    if word not in ("[", "{"):
-        return Scalar(word)
-    inner = _type(words) if word == "[" else _fields(words)
+    if words[-1] != "[":
+        return _item(words)
+    words.pop()
+    array = Array(_item(words))
     words.pop()  # the bracket at its end
-    return Array(inner) if word == "[" else inner
+    return array
+
+
+def _item(words: list[str]) -> Scalar | Struct:
+    word = words.pop()
+    if word != "{":
+        return Scalar(word)
+    inner = _fields(words)
+    words.pop()  # the bracket at its end
+    return inner

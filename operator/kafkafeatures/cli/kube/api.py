@@ -105,8 +105,8 @@ class Kube:
     """Requests to one API server, in one namespace. Raises CommandFailed, often as Away, Denied, Changed or NotFound.
 
     `ending`: removes temporary files when the command ends. `acting`: the user to impersonate, in the form of a
-    kubeconfig (keys `as` and `as-groups`); it replaces the one that the kubeconfig impersonates. `request_timeout`: seconds to
-    wait for one answer; a caller with a deadline shortens it.
+    kubeconfig (keys `as` and `as-groups`); it replaces the one that the kubeconfig impersonates. `request_timeout`:
+    seconds to wait for one answer; a caller with a deadline shortens it.
     """
 
     def __init__(

@@ -54,8 +54,8 @@ class Driver(Struct, frozen=True):
         pod only on request.
     by_selector: its pods are those that a selector matches, and each node of the cluster must run in one of them.
     request: what restarts a pod, such as "annotation"; empty for an eviction. That of a driver with `asked` is its own.
-    request_lifetime: time, longer than a request can be on its way, after which one that was withdrawn or not repeated is not
-        carried out.
+    request_lifetime: time, longer than a request can be on its way, after which one that was withdrawn or not repeated
+        is not carried out.
     asked: who carries out a request that stays on the pod until then, and that can be withdrawn; empty for nobody.
     reason: reason of its waits for this other operator.
     halt: reason of its halts while a person keeps this other operator from restarting pods; None for none.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.cli.clients.verdict_text import format_minute
 from kafkafeatures.cli.log.words import show_table
 from kafkafeatures.core.clients.senders import MANY_CLIENTS, Sender
-from kafkafeatures.core.words import counted, cut, format_time
+from kafkafeatures.core.words import counted, cut, first_of, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,12 +43,11 @@ def draw_senders(screen: Console, senders: Sequence[Sender]) -> None:
 
 def sender_row(sender: Sender) -> tuple[str, ...]:
     """The cells of a sender, as `SENDER_COLUMNS` has them."""
-    addresses = [cut(address, _LONGEST) for address in sender.addresses[:_ADDRESSES]]
-    omitted = len(sender.addresses) - len(addresses)
+    addresses = [cut(address, _LONGEST) for address in sender.addresses]
     return (
         cut(sender.client_id, _LONGEST) or "-",
         cut(sender.principal, _LONGEST) or "-",
-        (", ".join(addresses) + (f" and {omitted} more" if omitted else "")) or "-",
+        first_of(addresses, _ADDRESSES) or "-",
         cut(", ".join(sender.software), _LONGEST) or "-",
         ", ".join(f"{name} v{version}" for name, version in sender.versions),
         f"{sender.requests:,}",

@@ -13,7 +13,7 @@ from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
 from kafkafeatures.core.clients.exporters import MARK
 from kafkafeatures.core.clients.targets import ALIASES, ApiVersions, Targets
 from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict, UseKind
-from kafkafeatures.core.words import counted, format_span, format_time
+from kafkafeatures.core.words import counted, first_of, format_span, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +102,7 @@ def row(use: ApiUse, check: ClientCheck, targets: Targets) -> tuple[str, ...]:
     accepted = _accepted(use, check, targets)
     span = "none" if accepted is None else f"{accepted.min}-{accepted.max}"
     times = (format_minute(use.after), format_minute(use.until))
-    return f"{use.name} v{use.version}", span, f"{_per_day(use):,}", *times, _ids(use.brokers)
+    return f"{use.name} v{use.version}", span, f"{_per_day(use):,}", *times, first_of(use.brokers, _BROKERS_SHOWN)
 
 
 def _accepted(use: ApiUse, check: ClientCheck, targets: Targets) -> ApiVersions | None:
@@ -126,13 +126,9 @@ def gap_lines(check: ClientCheck) -> Iterator[str]:
         span = format_span(timedelta(minutes=end - begin))
         times = f"{format_minute(begin * 60_000)} to {format_minute(end * 60_000)} UTC ({span})"
         title = "broker" if len(brokers) == 1 else "brokers"
-        yield f"{title} {_ids(brokers)}: {times}: {_CAUSES[cause]}" + (f": {detail}" if detail else "")
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    text = ", ".join(map(str, brokers[:_BROKERS_SHOWN]))
-    omitted = len(brokers) - _BROKERS_SHOWN
-    return f"{text} and {omitted} more" if omitted > 0 else text
+        yield f"{title} {first_of(brokers, _BROKERS_SHOWN)}: {times}: {_CAUSES[cause]}" + (
+            f": {detail}" if detail else ""
+        )
 
 
 def earliest(check: ClientCheck, ready_from: int) -> str:

@@ -32,10 +32,9 @@ def draw_senders(screen: Console, senders: Sequence[Sender]) -> None:
         return
     from rich.text import Text
 
-    from kafkafeatures.cli.shell.indented import item, line
+    from kafkafeatures.cli.shell.indented import heading, item
 
-    screen.print()
-    line(screen, Text(SENDERS_HEADING, "bold"))
+    heading(screen, SENDERS_HEADING)
     show_table(screen, [column.upper() for column in SENDER_COLUMNS], [sender_row(sender) for sender in senders])
     for note in proxy_notes(senders):
         item(screen, Text(note, "yellow"))

@@ -49,7 +49,7 @@ def draw(
     """
     from rich.text import Text
 
-    from kafkafeatures.cli.shell.indented import item, line
+    from kafkafeatures.cli.shell.indented import heading, item, line
 
     line(screen, Text(headline(check, is_past=is_past), "bold"))
     line(screen, Text(scope(check, source)))
@@ -60,15 +60,13 @@ def draw(
         )
     for note in notes:
         item(screen, Text(note, "yellow"))
-    for kind, heading in HEADINGS.items():
+    for kind, title in HEADINGS.items():
         if rows := [row(use, check, targets) for use in check.uses if use.kind is kind]:
-            screen.print()
-            line(screen, Text(heading.format(check.release), "bold"))
+            heading(screen, title.format(check.release))
             show_table(screen, [column.upper() for column in COLUMNS], rows)
     lines = list(gap_lines(check))
     if lines:
-        screen.print()
-        line(screen, Text("Gaps", "bold"))
+        heading(screen, "Gaps")
         for text in lines:
             item(screen, Text(text, "yellow"))
     if check.verdict is not ClientVerdict.READY and check.ready_from is not None:

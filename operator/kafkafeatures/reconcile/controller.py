@@ -145,7 +145,7 @@ class Controller:
         self._claims.reconciled(key)
         self._watcher.reconciled(key, "failed", 0.0, EMPTY)
         if isinstance(error, Unavailable):
-            logger.warning("the API server: %s", error, extra=_labels(key))
+            logger.warning("the API server: %s", error, extra=key.log_fields)
             return
         if isinstance(error, TimeoutError):
             message = "the reconciliation exceeded its deadline and was cancelled; it is retried"
@@ -155,7 +155,7 @@ class Controller:
             message = f"the API server: {error}"
         else:
             message = f"{type(error).__name__} in the operator: a bug; see the operator's log"
-        logger.error("reconciliation failed: %s", message, extra=_labels(key), exc_info=error)
+        logger.error("reconciliation failed: %s", message, extra=key.log_fields, exc_info=error)
         if isinstance(error, RequestRefused | SchemaOutdated):
             return  # the API server would refuse this write as well
         store = self._store(key)
@@ -168,7 +168,7 @@ class Controller:
             )
             await store.write_partly(status)
         except (KubeError, SchemaOutdated) as write_error:
-            logger.warning("the API server: %s", write_error, extra=_labels(key))
+            logger.warning("the API server: %s", write_error, extra=key.log_fields)
 
     def hand_over(self) -> None:
         """Note that the process is being stopped: its successor may begin before the last reconciliation ends."""
@@ -346,7 +346,7 @@ class Controller:
     def _throttle(self, key: ResourceKey, cache: ProcessCache) -> float:
         seconds = cache.pace.throttle()
         if seconds:
-            logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=_labels(key))
+            logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=key.log_fields)
         return seconds
 
     # --- kept between reconciliations ---
@@ -364,7 +364,7 @@ class Controller:
         status = self._of(key).last.status
         for intent in asked_among(sent_in(status)):
             self._claims.acts(key, by=intent.step.by)
-        if await release(status, partial(withdraw, self._api, key.namespace), self._sleep, _labels(key)):
+        if await release(status, partial(withdraw, self._api, key.namespace), self._sleep, key.log_fields):
             self._claims.acted(key)
         self._caches.pop(key, None)
         self._claims.forget(key)
@@ -373,7 +373,7 @@ class Controller:
         self._recorder.forgot(key)
         self._context.notifier.forgot(key)
         await self._connections.forget(key)
-        logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
+        logger.info("deleted; its cluster is left unchanged", extra=key.log_fields)
 
     # --- logs and Events ---
 
@@ -382,7 +382,7 @@ class Controller:
         cache = self._of(key)
         if cache.logged != (generation, text):
             cache.logged = generation, text
-            logger.info(text, extra={**_labels(key), "generation": generation})
+            logger.info(text, extra={**key.log_fields, "generation": generation})
 
     async def _post_events(self, previous_status: Status, store: KubernetesStore) -> None:
         for record in events_between(previous_status, store.status):
@@ -393,7 +393,3 @@ class Controller:
                 await self._api.create_event(event["metadata"]["namespace"], event)
             except KubeError as error:
                 logger.warning("an Event could not be written: %s", error)
-
-
-def _labels(key: ResourceKey) -> dict[str, object]:
-    return {"namespace": key.namespace, "resource": key.name}

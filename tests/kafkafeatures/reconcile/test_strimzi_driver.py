@@ -48,6 +48,38 @@ async def test_a_level_waits_until_the_roll_that_strimzi_makes_is_over() -> None
     assert strimzi.requests == []
 
 
+COMPARED = (
+    "revision",
+    "resource-revision",
+    "cluster-ca-cert-generation",
+    "cluster-ca-key-generation",
+    "clients-ca-cert-generation",
+    "server-cert-hash",
+)
+"""Annotations `strimzi.io/...` in which pods are compared with their set (`ReconcilerUtils.reasonsToRestartPod`)."""
+
+
+@pytest.mark.parametrize("value", ["before", None], ids=["another value", "no value"])
+@pytest.mark.parametrize("name", [f"strimzi.io/{name}" for name in COMPARED])
+async def test_a_level_waits_for_each_pod_that_differs_from_its_set_in_what_strimzi_restarts_it_for(
+    name: str, value: str | None
+) -> None:
+    strimzi = Strimzi()
+    pod_set = strimzi.api.server.read(POD_SET)
+    assert pod_set is not None
+    for template in pod_set["spec"]["pods"]:
+        template["metadata"]["annotations"][name] = "wanted"
+        strimzi.annotation(template["metadata"]["name"], name, "wanted")
+    strimzi.api.server.store(POD_SET, pod_set)
+    strimzi.annotation("broker-1", name, value)
+    await strimzi.work(1)
+    assert strimzi.reason[1].startswith("Strimzi has still to restart pod broker-1, which is not of the current rev")
+    assert strimzi.level != 1
+    strimzi.annotation("broker-1", name, "wanted")
+    await strimzi.work()
+    assert strimzi.level == 1
+
+
 DUE_TO = "Rolling Pod broker-0 due to Pod has old revision"
 LAST_EVENT = f"; last Event of Strimzi about it: 2026-11-30 11:04:20 UTC: PodHasOldRevision: {DUE_TO}"
 

@@ -53,6 +53,7 @@ RESTART = "strimzi.io/manual-rolling-update"
 REVISION, RELEASE = "strimzi.io/revision", "strimzi.io/kafka-version"
 ROLLED_FOR = (
     REVISION,
+    "strimzi.io/resource-revision",  # CPU and memory, which REVISION leaves out (`PodRevision.java`)
     "strimzi.io/cluster-ca-cert-generation",
     "strimzi.io/cluster-ca-key-generation",
     "strimzi.io/clients-ca-cert-generation",

@@ -191,7 +191,8 @@ class Workloads:
     def _become_ready(self, name: str, uid: str) -> None:
         if self.uid(name) != uid or self.images.get(self.pods()[name], RUNS) != RUNS:
             return
-        ready = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]
+        since = {"lastTransitionTime": _stamp(self.server.now())}
+        ready = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True", **since}]
         self.change_pod(name, lambda pod: pod["status"].update(conditions=ready))
         owner = name.rpartition("-")[0]
         if (found := self.server.read(self._set(owner))) is not None and _is_ordered(found):

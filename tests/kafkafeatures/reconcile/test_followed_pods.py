@@ -6,7 +6,7 @@ Production's controller and driver, on the simulated API server with its pods, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -43,6 +43,7 @@ class Followed(Story):
             self.workloads.change_pod(pod, self._made)
         workload = {"driver": "Pods", "pods": {"selector": SELECTOR, **pods}}
         self.api.edit(workload=workload, features={"levels": [{"name": "group.version", "level": 1}]})
+        self.pass_time(timedelta(minutes=1))  # its pods are ready for longer than any wait for that
 
     def label(self, pod: str, name: str, value: str | None) -> None:
         self.workloads.change_pod(pod, lambda raw: _set(raw["metadata"]["labels"], name, value))
@@ -80,6 +81,9 @@ class Followed(Story):
         self.api.server.store("/api/v1/namespaces/kafka/pods/other-0", pod)
         if in_place_of:
             self.are_not_selected(in_place_of)
+
+    def now(self) -> datetime:
+        return self.api.now
 
     def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:
         assert (plural, version, selector) == (("pods", ""), "v1", SELECTOR)

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
@@ -31,6 +32,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.requests import milliseconds, note
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM
 
 if TYPE_CHECKING:
     from pykube import KubeConfig
@@ -169,6 +171,10 @@ class Kube:
             return self._send("get", "get", plural, name, **place)
         except NotFound:
             return None
+
+    def now(self) -> datetime:
+        """The present time."""
+        return SYSTEM.clock()
 
     def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[dict[str, Any]]:
         """The objects of the namespace that the label selector matches."""

@@ -7,10 +7,12 @@ operator restarts nothing meanwhile, and changes no level: it waits, and names t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.pods import PodObstacle, is_outdated, look_at
+from kafkafeatures.core.words import format_span
 
 
 def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> Iterator[PodObstacle]:
@@ -33,6 +35,23 @@ def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> 
             elif not pod.ready:
                 look = f"wait; if it stays so, {look_at(pod.name)}"
                 yield PodObstacle(f"{subject} is not ready", look, pod=pod.name, reason=reason, subject=subject)
+
+
+def pods_just_restarted(
+    reading: WorkloadsReading, stable_for: timedelta, operator: str, reason: Reason
+) -> Iterator[PodObstacle]:
+    """Pods that have not been ready for `stable_for` yet. Between two pods of a roll all may be ready, and not every
+    roll shows in revisions: Strimzi's for a larger volume does not, nor the last one for a new key of its certificate
+    authority.
+    """
+    for owner in reading.stateful_sets:
+        for pod in owner.pods:
+            if not owner.restarts_outdated and pod.ready_since and reading.at - pod.ready_since < stable_for:
+                text = (
+                    f"pod {pod.name} is ready only since {pod.ready_since:%H:%M:%S} UTC; {operator} may go on with "
+                    f"another one until it has been for {format_span(stable_for)} (spec.rollout.stableFor)"
+                )
+                yield PodObstacle(text, "wait", pod=pod.name, reason=reason, subject=f"pod {pod.name}")
 
 
 def followed_in(reading: WorkloadsReading) -> frozenset[str]:

@@ -282,6 +282,16 @@ def without_certificates(scene: Scene) -> None:
     scene.shows({})
 
 
+def without_its_own_certificate(scene: Scene) -> None:
+    scene.listeners = (listener("tls", authentication=TLS, configuration=OWN_CERTIFICATE),)
+    scene.shows({})
+
+
+def created_anew(scene: Scene) -> None:
+    scene.secret(BUNDLE, {"cluster-ca.crt": CERTIFICATES.ca}, owner="uid-of-the-one-before")
+    scene.shows({})
+
+
 _LABEL = "the Secret of the KafkaUser kafka-features does not exist, or does not have the label"
 REFUSED: dict[str, tuple[Callable[[Scene], None], str]] = {
     "no Kafka": (without_kafka, "no Kafka my-cluster (kafka.strimzi.io/v1) in the namespace kafka"),
@@ -294,7 +304,12 @@ REFUSED: dict[str, tuple[Callable[[Scene], None], str]] = {
         without_a_certificate_in_the_bundle,
         "the listener tls of the Kafka my-cluster: the CA is not a PEM certificate",
     ),
-    "no certificates": (without_certificates, "no certificates of the listener tls"),
+    "no certificates": (without_certificates, "my-cluster-cluster-ca-cert), nor in its status; wait until Strimzi"),
+    "no certificate of its own": (
+        without_its_own_certificate,
+        "no certificates of its listener tls: not in its status, and it has one of its own; wait until Strimzi",
+    ),
+    "an older Kafka owned the Secrets": (created_anew, "neither in a Secret that it owns (my-cluster-trustbundle, "),
 }
 
 

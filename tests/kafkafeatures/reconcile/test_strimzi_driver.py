@@ -14,7 +14,7 @@ from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.kube.workloads.strimzi import RIGHTS, templates
 from kafkafeatures.kube.workloads.templates import Template
-from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, POD_SET, PODS, READY, RESTART, Json, Strimzi
+from tests.kafkafeatures.reconcile.strimzi_rig import PAUSE, POD_SET, PODS, POOL, READY, RESTART, Json, Strimzi
 from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
 from tests.simulated.requests import Fault, Request, refusal
 
@@ -251,6 +251,10 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
         lambda strimzi: strimzi.pod_set("other", owner="uid-of-another"),
         "Preflight", "StrimziPodSet kafka/other: it has the labels of Kafka kafka/my-cluster, but no node pool",
     ),
+    "its node pool was deleted": (
+        lambda strimzi: strimzi.api.server.remove(POOL),
+        "Preflight", "but no node pool of it owns this set; wait if its node pool was just deleted; else correct",
+    ),
 }  # fmt: skip
 
 
@@ -407,3 +411,15 @@ async def test_the_remedy_for_pods_without_the_container_of_kafka_names_no_field
     assert says in strimzi.reason[1]
     assert "spec.cluster.strimzi.container" not in strimzi.reason[1]
     assert strimzi.level == 0
+
+
+async def test_the_remedy_for_a_broker_of_another_team_names_no_field_that_a_document_cannot_have() -> None:
+    strimzi = Strimzi()
+    strimzi.wants(**{pod: f"{pod}-first" for pod in PODS[:2]})
+    strimzi.workloads.change_pod("broker-2", lambda raw: raw["metadata"].pop("ownerReferences"))
+    strimzi.request("broker-1")
+    await strimzi.work()
+    (blocker,) = strimzi.api.status["blockers"]
+    assert blocker["message"].endswith(":9092) is in no pod of the StrimziPodSets of the Kafka")
+    assert blocker["remedy"] == "let Strimzi run it in a pod, or stop it and unregister it"
+    assert strimzi.requests == []

@@ -125,7 +125,7 @@ class StrimziPods:
             if not _is_of(raw, pools):
                 name = raw["metadata"]["name"]
                 text = f"it has the labels of {kafka_name}, but no node pool of it owns this set"
-                remedy = f"correct the label {CLUSTER} of this StrimziPodSet, or of the KafkaNodePool that owns it"
+                remedy = f"wait if its node pool was just deleted; else correct the label {CLUSTER} of one of the two"
                 return Failure(FailureKind.REJECTED, f"StrimziPodSet {self._namespace}/{name}", text, remedy)
         pods = await self._listed(f"/api/v1/namespaces/{self._namespace}/pods")
         owned = [(raw, [pod for pod in pods if raw["metadata"]["uid"] in _owners(pod)]) for raw in sets]

@@ -232,7 +232,7 @@ class LevelsState(StageState, frozen=True):
             "sent after that; changes that can be sent to the active controller itself need no such wait",
             delay=min(remaining.total_seconds(), LOOK_AGAIN),
             subject=change.feature,
-            remedy="wait for 5 minutes, or give access to the controllers (bootstrapControllers; strimzi.controllers)",
+            remedy="wait for 5 minutes, or give access to the controllers in spec.cluster",
         )
 
     @property

@@ -41,8 +41,7 @@ def pods_just_restarted(
     reading: WorkloadsReading, stable_for: timedelta, operator: str, reason: Reason
 ) -> Iterator[PodObstacle]:
     """Pods that have not been ready for `stable_for` yet. Between two pods of a roll all may be ready, and not every
-    roll shows in revisions: Strimzi's for a larger volume does not, nor the last one for a new key of its certificate
-    authority.
+    roll shows in revisions, such as one for a larger volume.
     """
     for owner in reading.stateful_sets:
         for pod in owner.pods:

@@ -138,9 +138,7 @@ def pod_set(
     return made
 
 
-def _pod(
-    kafka: dict[str, Any], node: Node, node_id: int, generation: int, resources: dict[str, Any]
-) -> dict[str, Any]:
+def _pod(kafka: dict[str, Any], node: Node, node_id: int, generation: int, resources: dict[str, Any]) -> dict[str, Any]:
     """A pod. Its revision leaves out CPU and memory, which have one of their own (`PodRevision.java`)."""
     name, spec = pod_name(node_id), kafka["spec"]["kafka"]
     roles = {"strimzi.io/broker-role": "true", "strimzi.io/controller-role": "true"}

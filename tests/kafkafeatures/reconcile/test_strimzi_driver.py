@@ -86,7 +86,7 @@ async def test_a_level_waits_between_two_pods_of_a_roll_that_no_revision_shows()
     strimzi = Strimzi()
     strimzi.restart("broker-0")
     await strimzi.work(1)
-    says = "pod broker-0 is ready only since 04:06:55 UTC; Strimzi may go on with another one until it has been"
+    says = "pod broker-0 is ready only since 04:06:55 UTC; Strimzi may restart another one before it has been"
     assert strimzi.reason[1].startswith(says)
     assert strimzi.level != 1
     await strimzi.work()

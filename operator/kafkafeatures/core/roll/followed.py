@@ -47,8 +47,8 @@ def pods_just_restarted(
         for pod in owner.pods:
             if not owner.restarts_outdated and pod.ready_since and reading.at - pod.ready_since < stable_for:
                 text = (
-                    f"pod {pod.name} is ready only since {pod.ready_since:%H:%M:%S} UTC; {operator} may go on with "
-                    f"another one until it has been for {format_span(stable_for)} (spec.rollout.stableFor)"
+                    f"pod {pod.name} is ready only since {pod.ready_since:%H:%M:%S} UTC; {operator} may restart "
+                    f"another one before it has been for {format_span(stable_for)} (spec.rollout.stableFor)"
                 )
                 yield PodObstacle(text, "wait", pod=pod.name, reason=reason, subject=f"pod {pod.name}")
 

@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
@@ -125,6 +124,7 @@ class Kube:
         self.namespace = namespace or config.namespace
         self.server = str(cluster["server"])
         self.patience = REQUEST_TIMEOUT
+        self.now = SYSTEM.clock  # as `ObjectReader` has it
         self._context = config.current_context
         self._ending = ending
         for key in ("as", "as-groups") if acting else ():  # groups in the kubeconfig belong to the user there
@@ -171,10 +171,6 @@ class Kube:
             return self._send("get", "get", plural, name, **place)
         except NotFound:
             return None
-
-    def now(self) -> datetime:
-        """The present time."""
-        return SYSTEM.clock()
 
     def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[dict[str, Any]]:
         """The objects of the namespace that the label selector matches."""
@@ -286,10 +282,10 @@ class Kube:
             return answer  # type: ignore[no-any-return]  # pykube has no types
         body = _body(answer) or {}
         message = printable(str(body.get("message") or answer.reason)[:500])  # may be the text of an admission webhook
-        raise self._failure(code, message, verb, noun, name, details=body.get("details") or {})
+        raise self._failure(code, message, verb, noun, name, str(request["version"]), body.get("details") or {})
 
     def _failure(
-        self, code: int, message: str, verb: str, noun: tuple[str, str], name: str, *, details: Mapping[str, Any]
+        self, code: int, message: str, verb: str, noun: tuple[str, str], name: str, version: str, details: Any
     ) -> CommandFailed:
         plural = ".".join(filter(None, noun))
         full_name = f"{self.namespace}/{name}" if name else plural
@@ -306,8 +302,8 @@ class Kube:
                 text = f"{KIND if noun == _OURS else noun[0]} {full_name} not found at {self.server}"
                 return self._failed(NotFound, text, f"list them with kubectl get {noun[0]} -A", Exit.USAGE)
             case 404:  # the answer names no object, so the path itself is unknown
-                text = f"{self.server} does not serve {plural}"
-                return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")
+                text = f"{self.server} does not serve {plural} in version {version.rpartition('/')[2]}"
+                return self._failed(CommandFailed, text, "install its CRD, or choose another cluster with --context")
             case 409:
                 return self._failed(Changed, f"{full_name} was changed by another client", "try again", Exit.BLOCKED)
             case _ if code == 429 or code >= 500:

@@ -103,7 +103,7 @@ async def test_a_wait_for_a_roll_goes_on_until_strimzi_has_rolled_a_set_that_it_
 
 
 async def test_a_wait_for_a_roll_goes_on_while_it_is_not_known_whether_strimzi_still_has_to_begin_it() -> None:
-    """Strimzi writes that it has read a node pool before it changes the set, and may fail before it changes anything."""
+    """Strimzi writes that it has read a node pool before it changes the set, and may fail before any change."""
     strimzi = Strimzi()
     await strimzi.work()
     strimzi.pool_is(generation=2, observed=2, ago=timedelta(seconds=29))

@@ -280,13 +280,12 @@ class Kube:
             self._login.forget()
         if code < 300:
             return answer  # type: ignore[no-any-return]  # pykube has no types
-        body = _body(answer) or {}
-        message = printable(str(body.get("message") or answer.reason)[:500])  # may be the text of an admission webhook
-        raise self._failure(code, message, verb, noun, name, str(request["version"]), body.get("details") or {})
+        raise self._failure(answer, verb, noun, name, version=str(request["version"]))
 
-    def _failure(
-        self, code: int, message: str, verb: str, noun: tuple[str, str], name: str, version: str, details: Any
-    ) -> CommandFailed:
+    def _failure(self, answer: Response, verb: str, noun: tuple[str, str], name: str, *, version: str) -> CommandFailed:
+        code, body = answer.status_code, _body(answer) or {}
+        message = printable(str(body.get("message") or answer.reason)[:500])  # may be the text of an admission webhook
+        details = body.get("details") or {}
         plural = ".".join(filter(None, noun))
         full_name = f"{self.namespace}/{name}" if name else plural
         match code:

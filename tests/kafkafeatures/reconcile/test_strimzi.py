@@ -121,6 +121,12 @@ async def test_a_user_with_a_password_logs_in_by_scram() -> None:
     assert settings.brokers.tls == Tls(ca=CERTIFICATES.ca.strip())
 
 
+async def test_of_several_listeners_that_fit_the_first_one_is_used_unless_the_document_names_another() -> None:
+    listeners = listener("first", 9093, authentication=TLS), listener("second", 9095, authentication=TLS)
+    assert (await Scene(*listeners).settings()).bootstrap_servers[0].host == "first.example"
+    assert (await Scene(*listeners, listener="second").settings()).bootstrap_servers[0].host == "second.example"
+
+
 async def test_an_internal_listener_comes_before_others_unless_the_document_names_one() -> None:
     listeners = listener("outside", 9095, "loadbalancer", authentication=TLS), listener("inside", authentication=TLS)
     assert (await Scene(*listeners).settings()).bootstrap_servers[0].host == "inside.example"

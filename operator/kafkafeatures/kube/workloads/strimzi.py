@@ -132,11 +132,10 @@ class StrimziPods:
         at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
         rival = self._rival(f"Kafka {self._name}")
         made = tuple(_set_of(raw, its_pods, rival) for raw, its_pods in owned if raw["spec"]["pods"] or its_pods)
-        operator = operator_of(kafka, pools, sets, at)
+        operator = operator_of(kafka, pools, sets, self._api.answered_at or at)
         reading = WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator)
-        if any(
-            StrimziConditions().waits(reading, self._stable_for, is_due=True)
-        ):  # only then is somebody interested in Events
+        # Only if something waits is somebody interested in Events.
+        if any(StrimziConditions().waits(reading, self._stable_for, is_due=True)):
             reading = replace(reading, managed_by=replace(operator, last_event=await self._last_event()))
         return reading
 
@@ -193,9 +192,11 @@ def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) ->
 
 
 def operator_of(kafka: Json, pools: Iterable[Json], sets: Iterable[Json], at: datetime) -> ManagingOperator:
-    """State of a `Kafka` at a time, with its node pools, which have generations of their own. That of the `Kafka` is in
-    its status once a reconciliation has ended, that of a pool shortly before its set is changed (`READ_BEFORE`). While
-    it is paused, and until the next reconciliation, its status says nothing else. `sets`: its StrimziPodSets.
+    """State of a `Kafka`, with its node pools, which have generations of their own. That of the `Kafka` is in its
+    status once a reconciliation has ended, that of a pool shortly before its set is changed (`READ_BEFORE`). While it
+    is paused, and until the next reconciliation, its status says nothing else.
+
+    sets: its StrimziPodSets. at: now, by the clock of the API server.
     """
     metadata, status = kafka["metadata"], kafka.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]

@@ -32,6 +32,7 @@ NAMING = {
     "kafkafeatures/client_files/logs/events.py": "the layout of its log lines",
     "kafkafeatures/core/clients/exporters.py": "the names of its metrics",
     "kafkafeatures/core/facts/binaries.py": "the tags of its images",
+    "kafkafeatures/core/levels/dynamic_quorum.py": "the listeners that show its nodes, also without its driver",
     "kafkafeatures/prometheus/brokers.py": "the labels of its pods",
 }
 """Other files, each with its reason."""

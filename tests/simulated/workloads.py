@@ -326,7 +326,8 @@ def _desired(spec: Json, expected: int) -> int:
 
 
 def _is_ready(pod: Json) -> bool:
-    return any(one == {"type": "Ready", "status": "True"} for one in pod["status"].get("conditions", ()))
+    conditions = pod["status"].get("conditions", ())
+    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
 
 
 def _stamp(moment: datetime) -> str:

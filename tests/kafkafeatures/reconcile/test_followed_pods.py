@@ -334,7 +334,7 @@ async def test_a_broker_whose_pod_is_being_replaced_keeps_a_level_waiting_and_ha
 
 
 async def test_a_level_waits_until_a_pod_that_was_restarted_has_been_ready_for_a_while() -> None:
-    """Its version is that of all others, so nothing else shows whether another one is next."""
+    """The pods have one version again, so nothing else shows whether another one is next."""
     followed = Followed(versionAnnotation=ANNOTATION)
     followed.as_koperator_makes_them()
     for pod in PODS[1:]:

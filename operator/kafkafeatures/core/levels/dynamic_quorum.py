@@ -22,9 +22,10 @@ from kafkafeatures.core.facts.releases import CONTROLLER_REGISTRATION, format_le
 from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, SettingSource
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.words import cut
 
+_OF_STRIMZI = frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"})
+"""Names of listeners that only Strimzi gives to nodes (its `KafkaBrokerConfigurationBuilder`)."""
 _OF_KUBERNETES = (".svc", ".cluster.local")
 """Ends of host names that only the DNS of a Kubernetes cluster resolves."""
 SHOWN = 7
@@ -92,18 +93,19 @@ def addresses_of_voters_are_known(inputs: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def files_do_not_keep_voters(inputs: LevelCheckInput) -> Iterator[Blocker]:
-    """Prevent the raise under an operator that writes `controller.quorum.voters` into the file of each node whenever it
-    restarts nodes, also where the document does not name its driver.
+    """Prevent the raise under Strimzi, which writes `controller.quorum.voters` into the file of each node whenever it
+    restarts nodes.
     """
-    for driver in DRIVERS if makes_dynamic(inputs.changes) else ():
-        nodes = tuple(node for node in inputs.observation.nodes if node.listener_names & driver.writes_voters)
-        if nodes:
-            text = (
-                f"{title_of(nodes)} {verb(nodes, 'has', 'have')} the listeners of {driver.asked}, which writes "
-                f"{QUORUM_VOTERS} into the file of every node and does not support a dynamic quorum"
-            )
-            remedy = f"remove {KRAFT_VERSION} and the consent from the document"
-            yield Blocker(BlockerKind.SETTING, text, remedy, feature=KRAFT_VERSION, nodes=nodes, reason=Reason.BLOCKED)
+    if not makes_dynamic(inputs.changes):
+        return
+    nodes = tuple(node for node in inputs.observation.nodes if node.listener_names & _OF_STRIMZI)
+    if nodes:
+        text = (
+            f"{title_of(nodes)} {verb(nodes, 'has', 'have')} the listeners of Strimzi, which writes {QUORUM_VOTERS} "
+            "into the file of every node and does not support a dynamic quorum"
+        )
+        remedy = f"remove {KRAFT_VERSION} and the consent from the document"
+        yield Blocker(BlockerKind.SETTING, text, remedy, feature=KRAFT_VERSION, nodes=nodes, reason=Reason.BLOCKED)
 
 
 def left_in_files(observation: Observation) -> str:

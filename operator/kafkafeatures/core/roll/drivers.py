@@ -59,8 +59,6 @@ class Driver(Struct, frozen=True):
     asked: who carries out a request that stays on the pod until then, and that can be withdrawn; empty for nobody.
     reason: reason of its waits for this other operator.
     halt: reason of its halts while a person keeps this other operator from restarting pods; None for none.
-    writes_voters: names of listeners that only nodes of this other operator have, if it writes the voters of a static
-        quorum into the file of each node.
     needs_one_at_a_time: reason why `maxParallel` must be 1; empty if it need not.
     reach: the nodes that one request restarts.
     most: largest number of nodes that may be away at once, whatever the document allows; None: no limit of its own.
@@ -78,7 +76,6 @@ class Driver(Struct, frozen=True):
     asked: str = ""
     reason: Reason = Reason.ROLLING_NODES
     halt: Reason | None = None
-    writes_voters: frozenset[str] = frozenset()
     needs_one_at_a_time: str = ""
     reach: RestartScope = RestartScope.ONE_NODE
     most: int | None = None
@@ -277,7 +274,6 @@ STRIMZI = ThroughAnother(
     asked="Strimzi",
     reason=Reason.WAITING_FOR_STRIMZI,
     halt=Reason.STRIMZI_PAUSED,
-    writes_voters=frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"}),  # `KafkaBrokerConfigurationBuilder.java`
     needs_one_at_a_time="Strimzi restarts pods one after the other",
     conditions=_of_strimzi,
 )

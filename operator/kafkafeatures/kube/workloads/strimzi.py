@@ -287,8 +287,9 @@ def _is_of(raw: Json, pools: Iterable[Json]) -> bool:
 
 def _is_settled(raw: Json, at: datetime) -> bool:
     """Tell whether its status is of its present generation, and was so at that time, as the API server notes."""
-    noted = (entry for entry in raw["metadata"].get("managedFields") or () if entry.get("subresource") == "status")
-    return _is_observed(raw) and all(datetime.fromisoformat(entry["time"]) <= at for entry in noted)
+    noted = [entry for entry in raw["metadata"].get("managedFields") or () if entry.get("subresource") == "status"]
+    times = [datetime.fromisoformat(entry["time"]) for entry in noted if entry.get("time")]
+    return _is_observed(raw) and all(time <= at for time in times)
 
 
 def _owners(raw: Json) -> set[str]:

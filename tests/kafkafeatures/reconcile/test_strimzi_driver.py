@@ -168,6 +168,10 @@ STILL: dict[str, tuple[Callable[[Strimzi], object], str, str]] = {
         lambda strimzi: strimzi.pod_set(is_to_roll=True),
         "WaitingForStrimzi", "Strimzi was asked to restart all pods of StrimziPodSet broker, and has not done so yet",
     ),
+    "a pod is missing": (
+        lambda strimzi: strimzi.api.server.remove("/api/v1/namespaces/kafka/pods/broker-1"),
+        "WaitingForStrimzi", "has still to create pods of StrimziPodSet broker: there are 2, and there should be 3; ",
+    ),
     "a pod stops": (
         lambda strimzi: strimzi.workloads._stop("broker-1", strimzi.workloads.uid("broker-1")),
         "WaitingForStrimzi", "pod broker-1 is stopping",

@@ -73,7 +73,10 @@ async def test_the_last_pods_of_a_node_pool_without_replicas_are_waited_for() ->
     strimzi.pod_set(is_empty=True)
     await strimzi.work(1)
     assert strimzi.level != 1
-    assert strimzi.reason[0] == "WaitingForStrimzi"
+    reason, message = strimzi.reason
+    assert reason == "WaitingForStrimzi"
+    says = "Strimzi has still to remove pods of StrimziPodSet broker: there are 3, and there should be 0; "
+    assert message.startswith(says)
 
 
 async def test_the_remedy_for_pods_without_the_container_of_kafka_names_no_field_that_a_document_cannot_have() -> None:

@@ -24,9 +24,10 @@ def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> 
         if not owner.observed or not owner.update_revision:
             text = f"{operator} has not processed the change of {owner.kind} {owner.name} yet"
             yield PodObstacle(text, remedy, reason=reason, subject=operator)
-        if len(owner.pods) < owner.replicas:
-            count = f"{len(owner.pods)} of {owner.replicas}"
-            text = f"{operator} has still to create pods of {owner.kind} {owner.name}: {count} exist"
+        if len(owner.pods) != owner.replicas:
+            change = "create" if len(owner.pods) < owner.replicas else "remove"
+            count = f"there are {len(owner.pods)}, and there should be {owner.replicas}"
+            text = f"{operator} has still to {change} pods of {owner.kind} {owner.name}: {count}"
             yield PodObstacle(text, remedy, reason=reason, subject=operator)
         for pod in owner.pods:
             subject = f"pod {pod.name}"

@@ -215,7 +215,7 @@ class LevelsState(StageState, frozen=True):
     def next(self) -> Next:
         """The next change; where none remains, the result of reading the levels back."""
         if not self.part.changes:
-            return read_back(self.part.desired, self.facts.observation)
+            return read_back(self.part.desired, self.facts.observation, self.part.held_back)
         change = self.part.changes[0]
         return self._wait_for_second_delivery(change) or Act(change)
 

@@ -18,7 +18,7 @@ from kafkafeatures.api.status import Status
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kafka.base.settings import Kerberos
 from kafkafeatures.kafka.wire.krb5_conf import read_krb5_conf
-from kafkafeatures.kube.client import secret_texts
+from kafkafeatures.kube.secrets import secret_texts
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable
 from tests.e2e.rig.certificates import Certificates

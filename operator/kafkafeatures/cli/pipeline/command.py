@@ -78,8 +78,8 @@ def _drop_old_files(days: int, config: Config) -> int:
     for root in map(Root.of, config.settings.inputs):
         for log in root.logs():
             listed.setdefault((log.cluster, log.node), set()).update(file.name for file in log.files)
-    before_ms = int(time.time() * 1000) - days * 24 * 60 * 60 * 1000
-    dropped = drop_old_files(output.ledger, config.settings.output, listed, before_ms)
+    now_ms, keep_ms = int(time.time() * 1000), days * 24 * 60 * 60 * 1000
+    dropped = drop_old_files(output.ledger, config.settings.output, listed, now_ms, keep_ms)
     if dropped:
         output.commit(output.ledger)
     return dropped

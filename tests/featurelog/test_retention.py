@@ -34,7 +34,7 @@ LAST_MS = UNTIL_MS + 3 * DAY_MS
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Eleven days of a cluster in `all`, which were read into `out`; then Kafka deleted all but the last two in `in`."""
+    """Eleven days of a cluster in `all`, which were read into `out`; then Kafka deleted all but the last of `in`."""
     history = days()
     history.until_day(DAYS)
     write_cluster(tmp_path / "all" / "orders", history, replace(SCALE, days=DAYS, kept_days=DAYS))

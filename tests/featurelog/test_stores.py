@@ -85,7 +85,9 @@ NO_KEYS = "no credentials found in chain. Attempted:"
         (RuntimeError(f"Not supported\n \u21b3 {NO_KEYS}\n \u21b3 StorageOptions {HIDDEN}"), stores.NO_CREDENTIALS_SET),
         (OSError("Error performing PUT http://169.254.169.254/latest/api/token in 6 ms"), stores.NO_CREDENTIALS_SET),
         (
-            OSError("GET http://h:1/ in 1s, after 2 retries - HTTP error\n\u21b3 client error (Connect)\n\u21b3 dns error"),
+            OSError(
+                "GET http://h:1/ in 1s, after 2 retries - HTTP error\n\u21b3 client error (Connect)\n\u21b3 dns error"
+            ),
             "the store cannot be reached: dns error",
         ),
         (ValueError("two\nlines"), "two lines"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -26,15 +27,18 @@ Rows = Callable[[], Iterable[pa.RecordBatch]]
 """Function that reads rows, in order, with at least the columns `COLUMNS`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartRecords:
+class PartRecords(NamedTuple):
     """The rows of a range of a file. id: other rows have another one; "" if they have none. merged: ids of the parts
-    that were merged into this one, which had the same rows.
+    that were merged into this one, which had the same rows. A year of a cluster has thousands.
     """
 
     id: str
-    rows: Rows = field(repr=False, compare=False)
+    rows: Rows
     merged: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Without `rows`, see `ClusterCopies`."""
+        return f"PartRecords(id={self.id!r}, merged={self.merged!r})"
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -42,8 +46,7 @@ class PartRecords:
         return self.merged or (self.id,)
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecords:
+class FileRecords(NamedTuple):
     """A segment or a snapshot of one node. node: its folder. file: its name. parts: in the order of the file."""
 
     node: str

@@ -22,6 +22,7 @@ from kafkafeatures.cli.shell.main import main
 from kraftlog.files import DIRECTORY
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
+from tests.e2e.rig.counting_proxy import counting_proxy
 from tests.e2e.rig.s3 import CREDENTIALS, KEY, S3, SECRET, server
 from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, derive, fleet, made_log, put, run, tables, texts
@@ -94,6 +95,24 @@ def test_only_the_new_bytes_of_an_object_that_has_grown_are_read(s3: S3, bucket:
         run([tmp_path / "in"], tmp_path / "expected")
     assert read == len(made_log(20)) - len(made_log(12))
     assert tables(tmp_path / "out") == tables(tmp_path / "expected")
+
+
+def test_of_an_object_that_has_grown_only_the_new_range_is_downloaded(s3: S3, bucket: str, tmp_path: Path) -> None:
+    whole, before = made_log(20_000), made_log(19_900)
+    with counting_proxy(s3.port) as proxy:
+        downloaded = []
+        for content in (before, whole):
+            s3.put(segment(bucket), content)
+            sent = proxy.sent
+            settings = Settings((s3.uri(bucket).replace(str(s3.port), str(proxy.port)),), str(tmp_path / "out"))
+            assert not Run(settings, derive)().problems
+            downloaded.append(proxy.sent - sent)
+    assert downloaded[0] > len(before), "the proxy counts"
+    assert downloaded[1] < len(whole) - len(before) + _ANSWERS
+
+
+_ANSWERS = 32 * 1024
+"""Bytes of all answers without content: listings, and headers."""
 
 
 class Meanwhile(OneCore):

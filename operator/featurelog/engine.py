@@ -103,7 +103,8 @@ class RowsOfFile:
         return pq.ParquetFile(stores.open_file(self.output, self.path)).read()
 
 
-class RowsOfPart(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RowsOfPart:
     """Function that reads the rows of a part of an input file; unlike a lambda it can be sent to Spark's workers.
     output: folder or URI. path: of its Parquet file below it.
     """

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -27,18 +26,15 @@ Rows = Callable[[], Iterable[pa.RecordBatch]]
 """Function that reads rows, in order, with at least the columns `COLUMNS`."""
 
 
-class PartRecords(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PartRecords:
     """The rows of a range of a file. id: other rows have another one; "" if they have none. merged: ids of the parts
-    that were merged into this one, which had the same rows. A year of a cluster has thousands.
+    that were merged into this one, which had the same rows.
     """
 
     id: str
-    rows: Rows
+    rows: Rows = field(repr=False, compare=False)
     merged: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Without `rows`, see `ClusterCopies`."""
-        return f"PartRecords(id={self.id!r}, merged={self.merged!r})"
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -46,7 +42,8 @@ class PartRecords(NamedTuple):
         return self.merged or (self.id,)
 
 
-class FileRecords(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FileRecords:
     """A segment or a snapshot of one node. node: its folder. file: its name. parts: in the order of the file."""
 
     node: str

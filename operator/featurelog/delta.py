@@ -164,7 +164,7 @@ class Output:
         if not versions:
             return
         ledger_table = self._at(LEDGER, versions[LEDGER])
-        self._delta.setdefault(LEDGER, ledger_table)
+        self._delta.setdefault(LEDGER, ledger_table)  # each run commits to it: it is opened once
         ledgers = dict(self._rows(LEDGER, ledger_table))
         self.ledger = Ledger.of(Ledger.from_json(row["document"]) for row in ledgers.values())
         self._set_tables(last["sequence"], versions, {LEDGER: [*ledgers], **self.ledger.files()})

@@ -96,7 +96,7 @@ class Former(NamedTuple):
 
 
 NO_FORMER = Former()
-"""Of a file of which all is read."""
+"""The former parts of a file that is read as a whole: none."""
 
 
 @dataclass

@@ -111,7 +111,7 @@ def steady(text: str) -> str:
     text = re.sub(r"(?<=^Plan )sha256:[0-9a-f]{12}", PLAN, text, flags=re.MULTILINE)  # of the cluster, among others
     text = re.sub(r"(?<=revision )([a-z]+)-[0-9a-z]{8,10}\b", rf"\1-{REVISION}", text)
     text = text.replace(f"{REVISION}: restore", f"{EARLIER}: restore")
-    text = re.sub(r"(?<=; )[0-9.]+ s(?=, one core)", "3.6 s", text)
+    text = re.sub(r"(?<=; )[0-9.]+ s(?=, (?:one core|Spark))", "3.6 s", text)
     text = re.sub(r"(?<=tables in )/\S+(?=/tables$)", "/data", text, flags=re.MULTILINE)
     return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
@@ -194,9 +194,9 @@ def of_strimzi() -> Iterator[dict[str, str]]:
         yield {"KUBECONFIG": str(written_kubeconfig(Path(folder), address))}
 
 
-SCENES = (*SIMULATED, "strimzi", "fleet", "bucket", "approval", "installed", "rolled")
-"""In a bucket: what `fleet` has in a folder. The last three are on Kubernetes: the operator as a process with simulated
-Kafka; all of it, as README installs it; nine nodes that were rolled."""
+SCENES = (*SIMULATED, "strimzi", "fleet", "bucket", "pods", "approval", "installed", "rolled")
+"""In a bucket and in pods: what `fleet` has in a folder. The last three are on Kubernetes, too: the operator as a
+process with simulated Kafka; all of it, as README installs it; nine nodes that were rolled."""
 
 
 def pages_of(scene: str) -> dict[str, str]:

@@ -83,6 +83,19 @@ def test_a_level_below_the_one_reached_for_a_release_has_drifted() -> None:
     assert decision.reason is Reason.DRIFTED
 
 
+def test_a_level_of_a_release_that_was_reached_and_that_metadata_version_now_forbids_has_drifted() -> None:
+    """If it was forgotten, it would be raised once more as soon as metadata.version allows it."""
+    elr = {"eligible.leader.replicas.version": 1}
+    wanted = DesiredState({}, bundle={**elr, **SHARE}, policy=ApprovalPolicy.NEVER)
+    assert deciding(wanted, world(metadata_version=21)) == Act(change("share.version 0->1"))
+    reached = Memory(reached=elr)
+    assert deciding(wanted, world(metadata_version=21), reached) == Act(change("share.version 0->1"))
+    for metadata_version in (21, 25):
+        decision = deciding(wanted, world(metadata_version=metadata_version, share_version=1), reached)
+        assert isinstance(decision, Held)
+        assert decision.reason is Reason.DRIFTED
+
+
 def test_an_earlier_hash_does_not_approve_a_step_that_was_done_and_reverted() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan

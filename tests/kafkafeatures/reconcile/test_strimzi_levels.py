@@ -40,10 +40,12 @@ async def test_a_level_that_requires_another_metadata_version_says_where_strimzi
 ELR = "eligible.leader.replicas.version"
 
 
-async def of_release(*levels: dict[str, object]) -> Scene:
-    """A document of Kafka 4.2 with these levels, reconciled at metadata.version 21."""
+async def of_release(*levels: dict[str, object], metadata_version: str = "3.9-IV0", failure: str = "") -> Scene:
+    """A document of Kafka 4.2 with these levels, reconciled at metadata.version 21. `metadata_version`: that Strimzi is
+    to set. `failure`: why it could not.
+    """
     scene = Scene()
-    scene.shows(ADDRESS, version="4.2.0", metadataVersion="3.9-IV0")
+    scene.shows(ADDRESS, failure, version="4.2.0", metadataVersion=metadata_version)
     features = {"releaseVersion": "4.2", "levels": [*levels]}
     scene.api.edit(features=features, approval={"policy": "Never"}, workload={"driver": "None"})
     for _ in range(8):
@@ -63,6 +65,17 @@ async def test_levels_of_a_release_do_not_wait_for_one_that_requires_another_met
         "not yet, as eligible.leader.replicas.version 1 requires metadata.version 23 (4.0-IV1), which would be 21: "
         "set spec.kafka.metadataVersion of Kafka my-cluster to 4.0-IV1 or higher"
     )
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"), [("", ""), ("Timed out", ", which failed: Timed out")], ids=["not yet", "failed"]
+)
+async def test_a_level_of_a_release_waits_for_a_metadata_version_that_strimzi_has_still_to_set(
+    failure: str, why: str
+) -> None:
+    scene = await of_release(metadata_version="4.2-IV1", failure=failure)
+    says = f"which would be 21: wait until Strimzi (Kafka my-cluster) sets it to 29 (4.2-IV1){why}"
+    assert says in scene.api.condition("Ready")["message"]
 
 
 async def test_a_level_of_a_release_that_the_document_sets_to_another_one_is_not_waited_for() -> None:

@@ -188,7 +188,7 @@ def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, 
 def levels_to_move(desired: DesiredState, observation: Observation, memory: Memory) -> LevelsProposal:
     """Proposal of the changes to the desired levels; without changes if the finalized levels are not known."""
     finalized = observation.known_levels
-    held_back = _held_back(desired, finalized, memory)
+    held_back = _held_back(desired, observation, memory)
     levels = {name: level for name, level in desired.desired(finalized).items() if name not in held_back}
     pending = changes_between(levels, finalized) if isinstance(observation.finalized, Known) else ()
     drifted = tuple(change for change in pending if _was_reached(desired, memory, change))
@@ -204,13 +204,14 @@ def levels_to_move(desired: DesiredState, observation: Observation, memory: Memo
     )  # fmt: skip
 
 
-def _held_back(desired: DesiredState, finalized: Mapping[str, int], memory: Memory) -> dict[str, int]:
-    """Levels of a bundle without metadata.version that need a higher metadata.version than the present one, which is
-    another operator's to raise: the others do not wait for them. Empty where the present one is not known. A level that
-    was reached before is no such level: that it is lower now is drift.
+def _held_back(desired: DesiredState, observation: Observation, memory: Memory) -> dict[str, int]:
+    """Levels of a bundle that need a higher metadata.version than the present one, which is another operator's to
+    raise: the others do not wait for them. Empty where the present one is not known. A level that was reached before is
+    no such level: that it is lower now is drift.
     """
+    finalized = observation.known_levels
     present = finalized.get(METADATA_VERSION)
-    if present is None or METADATA_VERSION in desired.bundle:
+    if present is None or all(level.feature != METADATA_VERSION for level in observation.managed):
         return {}
     return {
         feature: level

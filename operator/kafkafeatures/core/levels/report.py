@@ -61,9 +61,7 @@ def feature_states(
     """
     desired = part.wanted
     names = dict.fromkeys((*present, *desired))  # each once, in this order
-    listed = sorted(
-        (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in desired
-    )
+    listed = sorted((name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in desired)
     features = []
     managed = {level.feature: level for level in observation.managed}
     for name, supported in supported_by_all(observation, sorted(listed[:MAX_FEATURES], key=[*names].index)).items():

@@ -44,7 +44,7 @@ def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> 
 def pods_just_restarted(
     reading: WorkloadsReading, stable_for: timedelta, operator: str, reason: Reason
 ) -> Iterator[PodObstacle]:
-    """Pods that have not been ready for `stable_for` yet, or nobody knows since when. Between two pods of a roll all may
+    """Pods that have not been ready for `stable_for` yet, or do not say since when. Between two pods of a roll all may
     be ready, and not every roll shows in revisions, such as one for a larger volume.
     """
     sets = (owner for owner in reading.stateful_sets if stable_for and not owner.restarts_outdated)

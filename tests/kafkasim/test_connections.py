@@ -36,3 +36,13 @@ def test_the_cluster_is_named_in_each_way_and_the_remedy_reaches_it(servers: str
     refused = "kafkafeatures: not a terminal; use --yes to skip confirmation; nothing was changed\n"
     assert (asks.returncode, asks.stderr) == (3, named + refused)
     assert (has_no_stdin.returncode, has_no_stdin.stderr) == (3, named + refused)
+
+
+def test_an_ensemble_that_is_away_is_not_said_to_be_of_the_profile_of_the_cluster(servers: str, tmp_path: Path) -> None:
+    (tmp_path / "kafkafeatures").mkdir()
+    (tmp_path / "kafkafeatures" / "config.toml").write_text(f"[profiles.sim]\nbootstrap-server = '{servers}'\n")
+    variables = f"XDG_CONFIG_HOME={tmp_path}"
+    done = shell(f"{variables} kafkafeatures migration compare --profile sim --zookeeper 127.0.0.1:1", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (5, 1)
+    assert "ZooKeeper 127.0.0.1:1: connection failed" in done.stderr
+    assert "profile" not in done.stderr

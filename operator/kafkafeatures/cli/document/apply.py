@@ -144,17 +144,20 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     if isinstance(last.decision, Stalled | Wait | Held):
         progress.tell_blockers(last.decision.blockers)
     _last_words(last, code, to_approve, skips_confirmation=arguments.yes)
+    is_observed = last.status.reason(Condition.READY) == Reason.OBSERVED and bool(last.status.plan)
     is_refused = code in (Exit.APPROVAL, _refusal(last.decision))
     ending = f"{document}: {_ending(last, code)}"
-    if is_refused and not progress.has_sent:
+    if (is_refused or is_observed) and not progress.has_sent:
         ending += "; nothing was changed"
+    if is_observed:
+        ending += "; to carry out the plan, set spec.mode: Apply"
     if page := runbook_of(last.status.reason(Condition.READY) or ""):
         ending += f"; see {page}"
     if arguments.output is None and sys.stdout.isatty():
         if progress.summary:
             print(progress.summary)
         print(f"{ending}; status kept in {state}" if state else ending)
-    elif is_refused:
+    elif is_refused or is_observed:
         tell(ending)
     result = {
         "apiVersion": API_VERSION,

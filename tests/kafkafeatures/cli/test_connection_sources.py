@@ -279,21 +279,3 @@ def test_a_document_that_names_no_single_cluster_is_refused(text: str, message: 
     with pytest.raises(CommandFailed, match=r"levels\.yaml|--secrets-dir") as failed:
         connection("-f", "levels.yaml")
     assert message in str(failed.value)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "migration settings --to PreMigration --zookeeper 127.0.0.1:1",
-        "describe --zookeeper 127.0.0.1:1",
-        "clients check --release 4.2 --prometheus http://127.0.0.1:1",
-    ],
-)
-def test_the_source_of_the_clusters_connection_is_not_said_of_another_system(
-    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_profiles(folder, PROFILES.replace("of-default:1", "127.0.0.1:1"))
-    assert main(command.split()) == Exit.UNREACHABLE
-    error = capsys.readouterr().err
-    assert "127.0.0.1:1: " in error
-    assert "profile usual" not in error

@@ -197,7 +197,7 @@ def test_apply_in_mode_observe_ends_with_a_line_that_nothing_was_changed_and_how
     body["spec"]["mode"] = "Observe"
     path.write_text(json.dumps(body))
     done = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
-    last_line = "default/x: Observed; nothing was changed; to carry out the plan, set spec.mode: Apply"
+    last_line = "default/x: Observed: to carry out the plan, set spec.mode: Apply; nothing was changed"
     assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (0, "", last_line)
 
 

@@ -141,8 +141,8 @@ def secrets_in(folder: Path | None) -> Read:
         name = reference.name
         if folder is None:
             raise CredentialsInvalid(
-                f"secret {name} is required; name the directory of the secrets with --secrets-dir, or for a listener of "
-                "Kafka client properties with --config"
+                f"secret {name} is required; name the directory of the secrets with --secrets-dir, or for Kafka's "
+                "listeners client properties with --config"
             )
         if not (folder / name).is_dir():
             raise CredentialsInvalid(f"directory {folder / name} not found; it must contain a file for each key")

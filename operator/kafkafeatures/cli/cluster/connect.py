@@ -231,7 +231,9 @@ def flags_of(arguments: argparse.Namespace) -> str:
 
 
 def failed(failure: Failure, *, is_of_cluster: bool = True) -> CommandFailed:
-    """The error for a cluster that could not be read, also if it refused our user. `is_of_cluster`: see CommandFailed."""
+    """The error for a system that could not be read, also if it refused our user. `is_of_cluster`: see
+    CommandFailed.
+    """
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
     return CommandFailed(
         printable(str(failure)),

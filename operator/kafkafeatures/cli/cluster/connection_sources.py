@@ -6,8 +6,8 @@
 2. The environment: KAFKAFEATURES_BOOTSTRAP_SERVER without an address of a flag, KAFKAFEATURES_CONFIG without
    `--config`.
    A login of KAFKAFEATURES_CONFIG is only sent to the addresses in that file, if it has any.
-3. The profile of KAFKAFEATURES_PROFILE, else the default profile, only if flags and environment name neither an address nor a file of client properties: so the
-   credentials of a profile are never sent to an address that is from elsewhere.
+3. The profile of KAFKAFEATURES_PROFILE, else the default profile, only if flags and environment name neither an address
+   nor a file of client properties: so the credentials of a profile are never sent to an address that is from elsewhere.
 4. The addresses in the client properties of KAFKAFEATURES_CONFIG or of a profile, if no address is named.
 
 No source but flags confirms or approves anything.

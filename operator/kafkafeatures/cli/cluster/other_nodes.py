@@ -1,4 +1,4 @@
-"""Readings of one cluster, one after the other, that go on while the nodes of its first addresses are away, as in a roll.
+"""Readings of one cluster that go on while the nodes of the typed addresses are away, as in a roll.
 
 Used by `serve` and `describe --watch`. Kafka's own clients do the same: the addresses that a person names are for the
 first connection, and then the nodes that the cluster names are used. A reading of another cluster is dropped.

@@ -37,8 +37,8 @@ _UNREGISTER = (
     f"kafkafeatures downgrade --feature NAME=0 turns a feature off; {_REFERENCE}"
 )
 _LEVELS = (
-    "kafkafeatures describe --explain-levels shows every level with its releases, kafkafeatures plan -f FILE and "
-    "kafkafeatures upgrade --release X --dry-run which steps a cluster needs, in their order; see docs/reference/levels.md"
+    "kafkafeatures describe --explain-levels shows every level with its releases, kafkafeatures upgrade --release X "
+    "--dry-run which steps a cluster needs, in their order; see docs/reference/levels.md"
 )
 ANSWERS: Mapping[str, str] = {
     word: answer

@@ -107,7 +107,7 @@ def test_another_user_and_another_listener_can_be_named(namespace: Namespace) ->
 def test_certificates_that_may_not_be_read_are_those_of_the_status(namespace: Namespace) -> None:
     namespace.user()
     namespace.secret("orders-trustbundle", {"cluster-ca.crt": CERTIFICATES.other_ca}, owner="another")
-    with pytest.raises(CommandFailed, match="no certificates of the listener tls"):
+    with pytest.raises(CommandFailed, match="no certificates of its listener tls"):
         settings()
 
 
@@ -323,7 +323,7 @@ def test_a_document_of_a_file_is_carried_out_by_the_operator_alone(
 ) -> None:
     assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
     (line,) = capsys.readouterr().err.splitlines()
-    assert "only the operator carries such a document out; kafkafeatures describe --strimzi orders shows" in line
+    assert "spec.cluster.strimzi orders: only the operator carries it out; kafkafeatures describe -f FILE shows" in line
 
 
 def test_before_a_change_the_kafka_of_a_document_is_shown_with_its_namespace_and_api_server(

@@ -162,6 +162,10 @@ def test_a_release_of_no_known_platform_is_refused_without_a_suggested_release(n
 STRIMZI = {"strimzi": {"name": "my-cluster"}}
 
 
+def test_remedies_for_a_cluster_that_strimzi_manages_find_it_by_the_document() -> None:
+    assert wanted(cluster=STRIMZI).cluster_flags == "-f FILE"
+
+
 def test_the_release_of_a_cluster_that_strimzi_manages_leaves_out_the_metadata_version() -> None:
     of_strimzi, of_others = (
         wanted(features={"releaseVersion": "4.3"}, **spec).bundle for spec in ({"cluster": STRIMZI}, {})

@@ -215,7 +215,7 @@ class LevelsState(StageState, frozen=True):
     def next(self) -> Next:
         """The next change; where none remains, the result of reading the levels back."""
         if not self.part.changes:
-            return read_back(self.part.desired, self.facts.observation)
+            return read_back(self.part.desired, self.facts.observation, self.part.held_back)
         change = self.part.changes[0]
         return self._wait_for_second_delivery(change) or Act(change)
 
@@ -232,7 +232,7 @@ class LevelsState(StageState, frozen=True):
             "sent after that; changes that can be sent to the active controller itself need no such wait",
             delay=min(remaining.total_seconds(), LOOK_AGAIN),
             subject=change.feature,
-            remedy="wait for 5 minutes, or give access to the controllers (bootstrapControllers; strimzi.controllers)",
+            remedy="wait for 5 minutes, or give access to the controllers in spec.cluster",
         )
 
     @property

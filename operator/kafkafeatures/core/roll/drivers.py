@@ -211,8 +211,19 @@ class ThroughAnother(ThroughPods, frozen=True):
     restarts_outdated: bool = False
 
     @property
+    def place(self) -> str:
+        return f"the {self.kind}s of the {self.resource}"
+
+    @property
     def remedy_of_container(self) -> str:
         return f"compare it with others of {self.asked}, which runs Kafka in a container of this name"
+
+    @property
+    def remedy_of_unnamed(self) -> str:
+        return f"let {self.asked} run it in a pod, or stop it and unregister it"
+
+    def remedy_of_foreign(self, owner: str) -> str:
+        return f"correct the labels of {owner}"
 
     def names_in(self, spec: Mapping[str, Any]) -> tuple[str, ...]:
         name = _at(spec, self.key).get("name")

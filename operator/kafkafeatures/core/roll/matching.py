@@ -77,7 +77,8 @@ def fleet_of(
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
     needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
     of_driver = conditions.blockers(reading) if is_awaited else ()
-    waits = (wait for wait in conditions.waits(reading, is_due=is_awaited) if not wait.pod or wait.pod not in names)
+    all_waits = conditions.waits(reading, rollout.stable_for, is_due=is_awaited)
+    waits = (wait for wait in all_waits if not wait.pod or wait.pod not in names)
     return Fleet(
         pods=pods,
         sets=sets,

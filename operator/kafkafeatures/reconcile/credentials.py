@@ -140,7 +140,10 @@ def secrets_in(folder: Path | None) -> Read:
     def read(reference: Reference, key: str) -> str | None:
         name = reference.name
         if folder is None:
-            raise CredentialsInvalid(f"secret {name} is required; name the directory of the secrets with --secrets-dir")
+            raise CredentialsInvalid(
+                f"secret {name} is required; name the directory of the secrets with --secrets-dir, or for Kafka's "
+                "listeners client properties with --config"
+            )
         if not (folder / name).is_dir():
             raise CredentialsInvalid(f"directory {folder / name} not found; it must contain a file for each key")
         try:

@@ -146,7 +146,7 @@ def test_apply_in_a_pipe_prints_the_blocker_of_each_group_of_nodes_once(tmp_path
     flags = ("--release", "4.2", "--old-broker", "2=4.0", "--old-broker", "3=4.0", "--metadata-version", "25")
     with simulator(*flags) as process:
         document(tmp_path, heard(process), {"metadata.version": 29, "share.version": 1, "streams.version": 1})
-        done = shell(f"{PROGRAM} apply -f levels.yaml --timeout 1s", tmp_path)
+        done = shell(f"{PROGRAM} apply -f levels.yaml --timeout 5s", tmp_path)
     assert done.returncode == 5
     lines = done.stderr.splitlines()
     at = lines.index("  NodeRange: 2 brokers (2, 3), Kafka 4.0")

@@ -31,7 +31,8 @@ from kafkafeatures.core.engine.desired_state import (
     Rollout,
     Window,
 )
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, cluster_flags
+from kafkafeatures.core.engine.remedies import cluster_flags
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent, metadata_version_named
 from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, PODS, STATEFUL_SET, STRIMZI, Driver, driver_named
 

@@ -17,6 +17,7 @@ from kafkafeatures.core.facts.levels import VersionRange, common
 from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.facts.past import LastRegistration, PastLevels, Returns
 from kafkafeatures.core.facts.readings import (
+    ANY_CLUSTER,
     CLIENTS_NOT_READ,
     NOT_ASKED,
     Failure,
@@ -181,7 +182,7 @@ class Node(Struct, frozen=True):
             return f"{remedy}, and restart it"
         return (
             f"{remedy}; if it is no longer a broker (process.roles), so that only its former registration is fenced: "
-            f"kafkafeatures unregister --broker {self.id}"
+            f"kafkafeatures unregister --broker {self.id} {ANY_CLUSTER}"
         )
 
     def known_range_of(self, feature: str) -> VersionRange | None:

@@ -24,9 +24,9 @@ from datetime import timedelta
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_of_replacement
+from kafkafeatures.core.engine.remedies import ghost_remedy, kind_of_replacement
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, plain_host
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.readings import ANY_CLUSTER, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import PodDriver
 from kafkafeatures.core.roll.followed import followed_in

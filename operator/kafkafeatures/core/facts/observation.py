@@ -144,6 +144,13 @@ class Node(Struct, frozen=True):
         return failure if failure is not None and failure.kind in REPLACED else None
 
     @property
+    def identity_failure(self) -> Failure | None:
+        """Failure due to which no process proved to be this node; None: one did, or the cause is not known."""
+        if self.proved_at:
+            return None
+        return self.answer.failure if isinstance(self.answer, Unknown) else self.unproved
+
+    @property
     def title(self) -> str:
         """Name of the node in messages: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"

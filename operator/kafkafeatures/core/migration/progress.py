@@ -17,7 +17,7 @@ from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.early_rights import GRANT
-from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
@@ -201,7 +201,13 @@ def settings_by_node(observation: Observation, *, is_copied: bool) -> SettingsBy
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at
-        else _silent(node.title, node.answer, GRANT if role is Role.CONTROLLER and not is_copied else _GRANT)
+        else node.identity_failure
+        or Failure(
+            FailureKind.AUTHORIZATION,
+            node.title,
+            "its settings could not be read",
+            GRANT if role is Role.CONTROLLER and not is_copied else _GRANT,
+        )
         for node in observation.nodes
         for role in node.roles
     }
@@ -209,10 +215,3 @@ def settings_by_node(observation: Observation, *, is_copied: bool) -> SettingsBy
 
 _GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 """Remedy for brokers, and for controllers after the copy: before it controllers have no ACLs, and need `GRANT`."""
-
-
-def _silent(title: str, answer: object, remedy: str) -> Failure:
-    if isinstance(answer, Unknown):
-        return answer.failure
-    reason = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
-    return Failure(FailureKind.AUTHORIZATION, title, reason, remedy)

@@ -76,6 +76,7 @@ def fleet_of(
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
     needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
+    missing = 0 if rolls else matching.missing
     of_driver = conditions.blockers(reading) if is_awaited else ()
     waits = (wait for wait in conditions.waits(reading, is_due=is_awaited) if not wait.pod or wait.pod not in names)
     return Fleet(
@@ -96,7 +97,8 @@ def fleet_of(
             id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
         },
         followed=followed,
-        followed_in=0 if rolls else sum(stateful_set.replicas for stateful_set in reading.stateful_sets),
+        followed_in=0 if rolls else missing + sum(len(stateful_set.pods) for stateful_set in reading.stateful_sets),
+        missing=missing,
     )
 
 
@@ -173,6 +175,13 @@ class _Matching:
         yield from (node.id for node in self._without_pod)
         yield from (wait.node.id for wait in self.waits if wait.node is not None)
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
+
+    @property
+    def missing(self) -> int:
+        """Number of pods that do not exist. With a selector, the nodes alone show how many there should be."""
+        if self._driver.by_selector:
+            return sum(wait.node in self._without_pod for wait in self.waits if wait.node is not None)
+        return sum(max(owner.replicas - len(owner.pods), 0) for owner in self._reading.stateful_sets)
 
     def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
         """Each node with the pods that its listeners lead to. An address that several pods have leads to none."""

@@ -64,7 +64,8 @@ class Fleet(Struct, frozen=True):
     notes: what could be better.
     withheld: nodes of `needing` whose restart would be refused now, such as by a PodDisruptionBudget, and why.
     out_of_order: nodes of `needing` whose pod would not be created again soon, or would keep another one away, and why.
-    followed: outdated pods that another operator restarts. followed_in: number of pods of their sets.
+    followed: outdated pods that another operator restarts. followed_in: number of pods that their sets should have.
+    missing: number of these that do not exist.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -81,6 +82,7 @@ class Fleet(Struct, frozen=True):
     out_of_order: Mapping[int, str] = field(default_factory=dict)
     followed: frozenset[str] = frozenset()
     followed_in: int = 0
+    missing: int = 0
 
 
 Fleet.EMPTY = Fleet()

@@ -149,6 +149,13 @@ def look_at(pod: str) -> str:
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
 
 
+def look_at_end(pod: Pod) -> str:
+    """The command that shows why the container ended; for one that has never run the cause is only in its events."""
+    if pod.waiting.startswith(INIT) or not (pod.restarts or pod.ended_for):
+        return f"see `kubectl describe pod {pod.name}`"
+    return f"see `kubectl logs {pod.name}{' --previous' * bool(pod.restarts)}`"
+
+
 def hangs(pod: Pod, current_time: datetime, timeout: timedelta) -> bool:
     """Tell whether the pod is still stopping, long after it should have stopped."""
     return pod.stops_by is not None and current_time - pod.stops_by > timeout

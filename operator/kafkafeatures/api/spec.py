@@ -357,7 +357,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
 class KafkaFeatures(Struct, frozen=True, kw_only=True):
     """The whole resource, without its status. `raw_spec`: its spec as it was written, to detect changes.
-    `own_namespace`: the one that it names; empty for none, where kubectl takes that of the context.
+    `own_namespace`: the namespace that it names; empty for none, where kubectl takes that of the context.
     """
 
     api_version: Literal["kafkafeatures.dev/v1alpha1"]

@@ -180,7 +180,8 @@ class _Matching:
     def missing(self) -> int:
         """Number of pods that do not exist. With a selector, the nodes alone show how many there should be."""
         if self._driver.by_selector:
-            return sum(wait.node in self._without_pod for wait in self.waits if wait.node is not None)
+            without_pod = {node.key for node in self._without_pod}
+            return sum(wait.node is not None and wait.node.key in without_pod for wait in self.waits)
         return sum(max(owner.replicas - len(owner.pods), 0) for owner in self._reading.stateful_sets)
 
     def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:

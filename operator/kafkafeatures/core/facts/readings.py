@@ -138,7 +138,7 @@ class Failure(Struct, frozen=True):
         return self.remedy or _REMEDIES[self.kind]
 
     def with_flags(self, flags: str) -> Failure:
-        """The same, with these flags of the cluster in its command."""
+        """Put these flags of the cluster into the command of the remedy."""
         return replace(self, remedy=self.remedy.replace(ANY_CLUSTER, flags))
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Availability, Desired
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.facts.releases import dependencies
 
 

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import gc
 import json
-import os
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -162,15 +161,6 @@ async def test_events_of_a_watch_are_reported_and_kopf_writes_nothing(monkeypatc
         await until(lambda: sorted(operator.shown) == ["-orders", "bills", "orders"])
     assert (operator.held, set(operator.codes)) == ({"": True}, {200})
     assert {one.partition(" ")[0] for one in served.requests} == {"GET"}
-
-
-async def test_the_operator_runs_as_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(os, "getuid", lambda: 4_294_967_294)  # no /etc/passwd has it
-    served, operator = Server(all=[[event("ADDED")]]), Operator()
-    async with hosted(served, operator, monkeypatch):
-        await until(lambda: operator.shown == ["orders"])
 
 
 async def test_kopf_does_not_copy_the_resources_of_its_events(monkeypatch: pytest.MonkeyPatch) -> None:

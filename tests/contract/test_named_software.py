@@ -22,15 +22,12 @@ NAMING = {
     "kafkafeatures/api/spec.py": "the field spec.cluster.strimzi",
     "kafkafeatures/api/reasons.py": "the reasons of its driver",
     "kafkafeatures/core/resolve.py": "the meaning of that field",
-    "kafkafeatures/core/levels/stage.py": "a field in a remedy",
     "kafkafeatures/core/roll/drivers.py": "the line that registers its driver",
     "kafkafeatures/cli/describe.py": "the flag --strimzi",
     "kafkafeatures/cli/document/init.py": "the flag --strimzi",
     # where a document with that field becomes a connection, or cannot
     "kafkafeatures/reconcile/connections.py": "clusters are found by it",
-    "kafkafeatures/reconcile/credentials.py": "a document of it has no addresses",
     "kafkafeatures/cli/cluster/document_settings.py": "clusters are found by it, from a shell",
-    "kafkafeatures/cli/document/documents.py": "two documents of one Kafka are of one cluster",
     # formats that its images have, whoever restarts their pods
     "kafkafeatures/client_files/logs/events.py": "the layout of its log lines",
     "kafkafeatures/core/clients/exporters.py": "the names of its metrics",

@@ -191,7 +191,8 @@ class Workloads:
     def _become_ready(self, name: str, uid: str) -> None:
         if self.uid(name) != uid or self.images.get(self.pods()[name], RUNS) != RUNS:
             return
-        ready = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]
+        since = {"lastTransitionTime": _stamp(self.server.now())}
+        ready = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True", **since}]
         self.change_pod(name, lambda pod: pod["status"].update(conditions=ready))
         owner = name.rpartition("-")[0]
         if (found := self.server.read(self._set(owner))) is not None and _is_ordered(found):
@@ -325,7 +326,8 @@ def _desired(spec: Json, expected: int) -> int:
 
 
 def _is_ready(pod: Json) -> bool:
-    return any(one == {"type": "Ready", "status": "True"} for one in pod["status"].get("conditions", ()))
+    conditions = pod["status"].get("conditions", ())
+    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
 
 
 def _stamp(moment: datetime) -> str:

@@ -117,6 +117,13 @@ class ClusterSpec(Struct, frozen=True, kw_only=True):
         _refuse_unencrypted_secrets(self.tls, self.sasl)
 
     @property
+    def found_by(self) -> str:
+        """Field and name of the resource of another operator by which the cluster is found, such as "strimzi orders";
+        empty where the document has its addresses.
+        """
+        return f"strimzi {self.strimzi.name}" if self.strimzi is not None else ""
+
+    @property
     def request_timeout_seconds(self) -> float:
         return seconds(self.request_timeout)
 

@@ -31,7 +31,7 @@ from kafkafeatures.core.engine.desired_state import (
     Rollout,
     Window,
 )
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, cluster_flags
+from kafkafeatures.core.engine.remedies import cluster_flags
 from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent, metadata_version_named
 from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, PODS, STATEFUL_SET, STRIMZI, Driver, driver_named
 
@@ -190,9 +190,11 @@ def _max_parallel(value: int | str) -> MaxParallel:
 
 
 def _flags(cluster: ClusterSpec) -> str:
-    """Flags for commands of a user, whose TLS and SASL are in a properties file; the document has them in Secrets."""
-    if cluster.strimzi is not None:
-        return f"{ANY_CLUSTER} --config client.properties"
+    """Flags for commands of a user, whose TLS and SASL are in a properties file; the document has them in Secrets. A
+    cluster that has to be found is found by the document, with the rights of the user in Kubernetes.
+    """
+    if cluster.found_by:
+        return "-f FILE"
     secured = cluster.tls is not None or cluster.sasl is not None
     return cluster_flags(
         cluster.bootstrap_servers or "", cluster.bootstrap_controllers or "", "client.properties" if secured else ""

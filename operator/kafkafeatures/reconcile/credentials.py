@@ -69,10 +69,10 @@ class BootstrapAddresses(NamedTuple):
 
 
 def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
-    """Parse the addresses; no Secret is needed. Those of a cluster that Strimzi manages are in its resources. Raises
+    """Parse the addresses; no Secret is needed. There are none for a cluster that has to be found. Raises
     InvalidDocument for invalid lists, including ZooKeeper's.
     """
-    if cluster.strimzi is not None:
+    if cluster.found_by:
         return BootstrapAddresses((), ())
     address_lists, problems = [], []
     for text, field_path in (
@@ -140,7 +140,10 @@ def secrets_in(folder: Path | None) -> Read:
     def read(reference: Reference, key: str) -> str | None:
         name = reference.name
         if folder is None:
-            raise CredentialsInvalid(f"secret {name} is required; name the directory of the secrets with --secrets-dir")
+            raise CredentialsInvalid(
+                f"secret {name} is required; name the directory of the secrets with --secrets-dir, or for Kafka's "
+                "listeners client properties with --config"
+            )
         if not (folder / name).is_dir():
             raise CredentialsInvalid(f"directory {folder / name} not found; it must contain a file for each key")
         try:
@@ -175,12 +178,12 @@ def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | N
     """Resolve all settings of a cluster. `policy`: addresses that may be connected to; it also holds for addresses that
     nodes report.
 
-    Raises InvalidDocument for an invalid address, before any secret is read, and for `strimzi`, in whose place
-    `connections` puts what Strimzi's resources have; CredentialsInvalid.
+    Raises InvalidDocument for an invalid address, before any secret is read, and for a cluster that has to be found,
+    which `connections` does; CredentialsInvalid.
     """
-    if cluster.strimzi is not None:
-        hint = f"kafkafeatures describe --strimzi {cluster.strimzi.name} shows the cluster"
-        raise InvalidDocument((f"spec.cluster.strimzi: only the operator carries such a document out; {hint}",))
+    if cluster.found_by:
+        hint = "kafkafeatures describe -f FILE shows the cluster"
+        raise InvalidDocument((f"spec.cluster.{cluster.found_by}: only the operator carries it out; {hint}",))
     bootstrap = bootstrap_of(cluster)
     brokers = Security(tls_of(cluster.tls, reader), _sasl(cluster.sasl, reader))
     controllers = brokers

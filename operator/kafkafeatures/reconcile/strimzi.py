@@ -261,9 +261,12 @@ class StrimziClusters:
                 return trusted
         if known.certificates:
             return known.certificates
+        places = "not in its status, and it has one of its own"
+        if not listener.has_own_certificate:
+            places = f"neither in a Secret that it owns ({name}-trustbundle, {name}-cluster-ca-cert), nor in its status"
         raise CredentialsInvalid(
-            f"no certificates of the listener {listener.name}: neither in a Secret that the Kafka {name} owns "
-            f"({name}-trustbundle, {name}-cluster-ca-cert), nor in its status"
+            f"the Kafka {name} shows no certificates of its listener {listener.name}: {places}; wait until Strimzi has "
+            "reconciled it, which writes them, and while it is paused removes them from the status"
         )
 
     async def _certificates(self, namespace: str, name: str, owner: str) -> Mapping[str, str]:

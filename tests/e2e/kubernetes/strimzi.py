@@ -85,7 +85,7 @@ CRDS = (
     _crd(
         GROUP,
         "KafkaNodePool",
-        _object(replicas=_NUMBER, roles=_list(_TEXT), jvmOptions={"type": "object", **_ANY}),
+        _object(replicas=_NUMBER, roles=_list(_TEXT), resources={"type": "object", **_ANY}),
         _object(conditions=_CONDITIONS, observedGeneration=_NUMBER, nodeIds=_list(_NUMBER)),
     ),
     _crd(

@@ -6,6 +6,7 @@ pod, and denies its eviction with code 500.
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -112,5 +113,5 @@ async def test_a_drain_becomes_a_request_to_strimzi_that_levels_wait_for_and_no_
 
     assert plane.read(path)["metadata"]["uid"] == uid
     reading = await reading_of_operator(plane, monkeypatch)
-    texts = [obstacle.text for obstacle in StrimziConditions().waits(reading, is_due=True)]
+    texts = [obstacle.text for obstacle in StrimziConditions().waits(reading, timedelta(0), is_due=True)]
     assert texts == [f"Strimzi was asked to restart pod {POD}, and has not done so yet"]

@@ -11,7 +11,7 @@ from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, se
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
 
-SERVER, CONFIG = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG"
+SERVER, CONFIG, PROFILE = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG", "KAFKAFEATURES_PROFILE"
 DOCUMENT = """
 apiVersion: kafkafeatures.dev/v1alpha1
 kind: KafkaFeatures
@@ -37,7 +37,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The working directory. Profiles are in `kafkafeatures/config.toml` there; no variable is set."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for variable in (SERVER, CONFIG):
+    for variable in (SERVER, CONFIG, PROFILE):
         monkeypatch.delenv(variable, raising=False)
     (tmp_path / "kafkafeatures").mkdir()
     (tmp_path / "kafkafeatures" / "secured.properties").write_text("bootstrap.servers=of-properties:1\n")
@@ -76,7 +76,12 @@ def connection(*flags: str) -> tuple[str, argparse.Namespace]:
         ("", {CONFIG: "client.properties"}, "of-properties:1", CONFIG),
         ("--config client.properties", {}, "of-properties:1", ""),
         ("", {}, "of-default:1", "profile usual in"),
-        ("", {SERVER: "", CONFIG: ""}, "of-default:1", "profile usual in"),
+        ("", {SERVER: "", CONFIG: "", PROFILE: ""}, "of-default:1", "profile usual in"),
+        ("", {PROFILE: "secured"}, "of-profile:1", "profile secured in"),
+        ("--profile indirect", {PROFILE: "secured"}, "of-properties:1", "profile indirect in"),
+        ("--bootstrap-server of-flag:1", {PROFILE: "secured"}, "of-flag:1", ""),
+        ("--config client.properties", {PROFILE: "secured"}, "of-properties:1", ""),
+        ("-f levels.yaml", {PROFILE: "secured"}, "of-document:1", "spec.cluster of levels"),
     ],
 )
 def test_flags_count_before_the_environment_and_that_before_the_default_profile(
@@ -89,6 +94,25 @@ def test_flags_count_before_the_environment_and_that_before_the_default_profile(
     assert addresses == address
     assert arguments.connection_source.startswith(source)
     assert bool(arguments.connection_source) == bool(source)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({PROFILE: "prod"}, "there is no profile 'prod'; its profiles are usual, secured, indirect"),
+        ({PROFILE: "secured", SERVER: "a:1"}, f"{PROFILE} and {SERVER} are both set; unset one, or use flags"),
+        ({PROFILE: "secured", CONFIG: "client.properties"}, f"{PROFILE} and {CONFIG} are both set"),
+    ],
+)
+def test_variables_that_name_no_cluster_or_two_are_refused(
+    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    write_profiles(folder)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(CommandFailed, match=message) as failed:
+        connection()
+    assert failed.value.code == Exit.USAGE
 
 
 def test_credentials_of_a_profile_are_not_used_for_an_address_from_elsewhere(folder: Path) -> None:

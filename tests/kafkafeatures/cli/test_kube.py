@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trustme
+from requests import Response
 
 from kafkafeatures.cli.kube.api import Away, Kube
 from kafkafeatures.cli.kube.config import only
@@ -84,9 +85,20 @@ def test_an_unreachable_api_server_is_reported(kube: Callable[..., Kube], server
 def test_a_silent_api_server_times_out(kube: Callable[..., Kube]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         silent = kube(f"https://127.0.0.1:{listener.getsockname()[1]}")
-        silent.patience = 0.2
+        silent.request_timeout = 0.2
         with pytest.raises(Away, match=r"no answer in 0\.2 s"):
             silent.resource("orders")
+
+
+def test_a_version_that_is_not_served_is_named(kube: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server may serve the kind in another version: Strimzi before 1.0 does."""
+    client, answer = kube(), Response()
+    answer.status_code = 404
+    monkeypatch.setattr(client._api, "get", lambda **_: answer)
+    with pytest.raises(
+        CommandFailed, match=r" does not serve kafkas\.kafka\.strimzi\.io in version v1; install its CRD"
+    ):
+        client.object_of(("kafkas", "kafka.strimzi.io"), "kafka.strimzi.io/v1", "orders")
 
 
 @pytest.mark.parametrize(

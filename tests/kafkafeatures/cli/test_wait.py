@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -247,6 +247,9 @@ def test_a_template_has_a_revision_once_kubernetes_has_observed_its_generation()
     raw: dict[str, Any] = {"metadata": {"generation": 3}, "spec": {"replicas": 6}}
 
     class Objects:
+        def now(self) -> datetime:
+            return NOW
+
         def object_of(self, plural: tuple[str, str], version: str, name: str) -> dict[str, Any]:
             return raw
 
@@ -314,7 +317,7 @@ def test_a_wait_reads_whether_a_pause_of_strimzi_is_over_as_far_as_this_user_may
 class Readings:
     """An API server that answers in this order: resources, and failures that are raised."""
 
-    namespace, patience = "kafka", 0.0
+    namespace, request_timeout = "kafka", 0.0
 
     def __init__(self, *readings: KubeResource | CommandFailed) -> None:
         self._readings = list(readings)

@@ -4,10 +4,11 @@ simulated cluster; and what Strimzi and people do to it.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures.api.names import RESTART_POD_UID
+from kafkafeatures.api.records import stamp
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 from tests.kafkafeatures.kube.test_evictions import right_of
@@ -65,6 +66,7 @@ class Strimzi(Rig):
         Scene.secret(self, BUNDLE, {"cluster-ca.crt": CERTIFICATES.ca}, owner=UID)  # type: ignore[arg-type]
         self.api.faults = self._heard
         self.uids = {id_: self.workloads.uid(f"broker-{id_ - 1}") for id_ in (1, 2, 3)}
+        self.pass_time(timedelta(minutes=1))  # its pods are ready for longer than any wait for that
 
     def path(self, secret: str) -> str:
         return f"/api/v1/namespaces/kafka/secrets/{secret}"
@@ -89,10 +91,11 @@ class Strimzi(Rig):
         kafka = {"metadata": {**metadata, "annotations": annotations}, "spec": spec, "status": status}
         self.api.server.store(KAFKA, kafka)
 
-    def pool_is(self, generation: int = 1, observed: int = 1) -> None:
-        """The only node pool."""
+    def pool_is(self, generation: int = 1, observed: int = 1, *, ago: timedelta = timedelta(hours=1)) -> None:
+        """The only node pool. `ago`: how long ago its status was written."""
         metadata: Json = {"namespace": "kafka", "name": "broker", "labels": {"strimzi.io/cluster": "my-cluster"}}
-        metadata |= {"uid": POOL_UID, "generation": generation}
+        written = {"subresource": "status", "time": stamp(self.api.now - ago)}
+        metadata |= {"uid": POOL_UID, "generation": generation, "managedFields": [written]}
         self.api.server.store(POOL, {"metadata": metadata, "status": {"observedGeneration": observed}})
 
     def wants(self, **revisions: str) -> None:
@@ -151,6 +154,9 @@ class Strimzi(Rig):
         self.annotation(pod, RESTART_POD_UID, self.workloads.uid(pod))
 
     # --- as `ObjectReader` ---
+
+    def now(self) -> datetime:
+        return self.api.now
 
     def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
         return self.api.server.read(f"/apis/{version}/namespaces/kafka/{plural[0]}/{name}")

@@ -18,7 +18,7 @@ from kafkafeatures.api.status import Status
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kafka.base.settings import Kerberos
 from kafkafeatures.kafka.wire.krb5_conf import read_krb5_conf
-from kafkafeatures.kube.client import secret_texts
+from kafkafeatures.kube.secrets import secret_texts
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable
 from tests.e2e.rig.certificates import Certificates
@@ -248,7 +248,7 @@ def test_a_cluster_that_strimzi_manages_is_refused_from_a_shell(tmp_path: Path) 
     text = GOOD.replace('bootstrapServers: "a:9092,[::1]:9093"', "strimzi: {name: my-cluster}").replace(
         '{name: metadata.version, level: "4.1"}, ', ""
     )
-    with pytest.raises(InvalidDocument, match="kafkafeatures describe --strimzi my-cluster shows the cluster"):
+    with pytest.raises(InvalidDocument, match="strimzi my-cluster: only the operator carries it out; kafkafeatures d"):
         settings_of(read_file(document(tmp_path, text)).spec.cluster, secrets_in(tmp_path))
 
 

@@ -6,7 +6,7 @@ Production's controller and driver, on the simulated API server with its pods, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -43,6 +43,7 @@ class Followed(Story):
             self.workloads.change_pod(pod, self._made)
         workload = {"driver": "Pods", "pods": {"selector": SELECTOR, **pods}}
         self.api.edit(workload=workload, features={"levels": [{"name": "group.version", "level": 1}]})
+        self.pass_time(timedelta(minutes=1))  # its pods are ready for longer than any wait for that
 
     def label(self, pod: str, name: str, value: str | None) -> None:
         self.workloads.change_pod(pod, lambda raw: _set(raw["metadata"]["labels"], name, value))
@@ -80,6 +81,9 @@ class Followed(Story):
         self.api.server.store("/api/v1/namespaces/kafka/pods/other-0", pod)
         if in_place_of:
             self.are_not_selected(in_place_of)
+
+    def now(self) -> datetime:
+        return self.api.now
 
     def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:
         assert (plural, version, selector) == (("pods", ""), "v1", SELECTOR)
@@ -327,6 +331,21 @@ async def test_a_broker_whose_pod_is_being_replaced_keeps_a_level_waiting_and_ha
         assert await followed.controller.reconcile(KEY) is not None
         stalled = [each for each in followed.api.status["conditions"] if each["type"] == "Stalled"]
         assert [each["message"] for each in stalled if each["status"] == "True"] == []
+
+
+async def test_a_level_waits_until_a_pod_that_was_restarted_has_been_ready_for_a_while() -> None:
+    """The pods have one version again, so nothing else shows whether another one is next."""
+    followed = Followed(versionAnnotation=ANNOTATION)
+    followed.as_koperator_makes_them()
+    for pod in PODS[1:]:
+        followed.set_image(pod, "kafka:4.4.0")
+    followed.restart("broker-0")
+    await followed.work(1)
+    assert followed.level != 1
+    says = "pod broker-0 is ready only since 04:06:55 UTC; the other operator may restart another one before "
+    assert followed.reason[1].startswith(says)
+    await followed.work(2)
+    assert (followed.level, followed.reason[0]) == (1, "InSync")
 
 
 async def test_a_level_waits_for_the_version_that_a_document_names_before_its_roll_begins() -> None:

@@ -121,6 +121,12 @@ async def test_a_user_with_a_password_logs_in_by_scram() -> None:
     assert settings.brokers.tls == Tls(ca=CERTIFICATES.ca.strip())
 
 
+async def test_of_several_listeners_that_fit_the_first_one_is_used_unless_the_document_names_another() -> None:
+    listeners = listener("first", 9093, authentication=TLS), listener("second", 9095, authentication=TLS)
+    assert (await Scene(*listeners).settings()).bootstrap_servers[0].host == "first.example"
+    assert (await Scene(*listeners, listener="second").settings()).bootstrap_servers[0].host == "second.example"
+
+
 async def test_an_internal_listener_comes_before_others_unless_the_document_names_one() -> None:
     listeners = listener("outside", 9095, "loadbalancer", authentication=TLS), listener("inside", authentication=TLS)
     assert (await Scene(*listeners).settings()).bootstrap_servers[0].host == "inside.example"
@@ -282,6 +288,16 @@ def without_certificates(scene: Scene) -> None:
     scene.shows({})
 
 
+def without_its_own_certificate(scene: Scene) -> None:
+    scene.listeners = (listener("tls", authentication=TLS, configuration=OWN_CERTIFICATE),)
+    scene.shows({})
+
+
+def created_anew(scene: Scene) -> None:
+    scene.secret(BUNDLE, {"cluster-ca.crt": CERTIFICATES.ca}, owner="uid-of-the-one-before")
+    scene.shows({})
+
+
 _LABEL = "the Secret of the KafkaUser kafka-features does not exist, or does not have the label"
 REFUSED: dict[str, tuple[Callable[[Scene], None], str]] = {
     "no Kafka": (without_kafka, "no Kafka my-cluster (kafka.strimzi.io/v1) in the namespace kafka"),
@@ -294,12 +310,17 @@ REFUSED: dict[str, tuple[Callable[[Scene], None], str]] = {
         without_a_certificate_in_the_bundle,
         "the listener tls of the Kafka my-cluster: the CA is not a PEM certificate",
     ),
-    "no certificates": (without_certificates, "no certificates of the listener tls"),
+    "no certificates": (without_certificates, "my-cluster-cluster-ca-cert), nor in its status; wait until Strimzi"),
+    "no certificate of its own": (
+        without_its_own_certificate,
+        "no certificates of its listener tls: not in its status, and it has one of its own; wait until Strimzi",
+    ),
+    "an older Kafka owned the Secrets": (created_anew, "neither in a Secret that it owns (my-cluster-trustbundle, "),
 }
 
 
 @pytest.mark.parametrize(("change", "says"), REFUSED.values(), ids=REFUSED)
-async def test_what_is_missing_is_named(change: Callable[[Scene], None], says: str) -> None:
+async def test_a_missing_resource_or_key_is_named(change: Callable[[Scene], None], says: str) -> None:
     scene = Scene()
     change(scene)
     message = await scene.refusal()

@@ -37,6 +37,21 @@ async def test_a_level_that_requires_another_metadata_version_says_where_strimzi
     assert blocker["remedy"] == "set spec.kafka.metadataVersion of Kafka my-cluster to 4.0-IV1 or higher"
 
 
+async def test_levels_of_a_release_do_not_wait_for_one_that_requires_another_metadata_version() -> None:
+    scene = Scene()
+    scene.shows(ADDRESS, version="4.2.0", metadataVersion="3.9-IV0")
+    scene.api.edit(features={"releaseVersion": "4.2"}, approval={"policy": "Never"}, workload={"driver": "None"})
+    for _ in range(8):
+        await scene.work()
+    assert "blockers" not in scene.api.status
+    levels = {feature["name"]: feature["finalized"] for feature in scene.api.status["features"]}
+    assert (levels["group.version"], levels["share.version"], levels["eligible.leader.replicas.version"]) == (1, 1, 0)
+    assert scene.api.condition("Ready")["message"].endswith(
+        "not yet, as eligible.leader.replicas.version 1 requires metadata.version 23 (4.0-IV1), which would be 21: "
+        "set spec.kafka.metadataVersion of Kafka my-cluster to 4.0-IV1 or higher"
+    )
+
+
 FAILED = "Failed to update metadata version to 3.6-IV2"
 
 

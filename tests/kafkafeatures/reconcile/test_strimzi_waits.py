@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from kafkafeatures.cli.kube.polling import Ending
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait import Goal, judge, progress
@@ -98,3 +100,18 @@ async def test_a_wait_for_a_roll_goes_on_until_strimzi_has_rolled_a_set_that_it_
     assert (judged(strimzi), line(strimzi)) == (None, asked)
     strimzi.pod_set()
     assert (judged(strimzi) or Ending(Exit.USAGE, "")).code is Exit.DONE
+
+
+async def test_a_wait_for_a_roll_goes_on_while_it_is_not_known_whether_strimzi_still_has_to_begin_it() -> None:
+    """Strimzi writes that it has read a node pool before it changes the set, and may fail before any change."""
+    strimzi = Strimzi()
+    await strimzi.work()
+    strimzi.pool_is(generation=2, observed=2, ago=timedelta(seconds=29))
+    unprocessed = "Strimzi has not reconciled KafkaNodePool broker as it is now"
+    assert (judged(strimzi), line(strimzi)) == (None, unprocessed)
+    strimzi.pool_is(generation=2, observed=2, ago=timedelta(seconds=30))
+    assert (judged(strimzi) or Ending(Exit.USAGE, "")).code is Exit.DONE
+    failed = {"type": "NotReady", "status": "True", "reason": "InvalidResourceException", "message": "no listener"}
+    strimzi.kafka_is(failed, generation=2, observed=2)
+    says = "the last reconciliation of Kafka my-cluster failed: InvalidResourceException: no listener"
+    assert (judged(strimzi), line(strimzi)) == (None, says)

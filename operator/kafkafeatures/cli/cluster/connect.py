@@ -230,8 +230,10 @@ def flags_of(arguments: argparse.Namespace) -> str:
     return f"{flags} {shlex.join(more)}".strip()
 
 
-def failed(failure: Failure) -> CommandFailed:
-    """The error for a cluster that could not be read, also if it refused our user."""
+def failed(failure: Failure, *, is_of_cluster: bool = True) -> CommandFailed:
+    """The error for a system that could not be read, also if it refused our user. `is_of_cluster`: see
+    CommandFailed.
+    """
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
     return CommandFailed(
         printable(str(failure)),
@@ -240,6 +242,7 @@ def failed(failure: Failure) -> CommandFailed:
         where=address,
         remedy=remedy,
         page=_runbook_of(failure.kind),
+        is_of_cluster=is_of_cluster,
     )
 
 

@@ -6,8 +6,8 @@
 2. The environment: KAFKAFEATURES_BOOTSTRAP_SERVER without an address of a flag, KAFKAFEATURES_CONFIG without
    `--config`.
    A login of KAFKAFEATURES_CONFIG is only sent to the addresses in that file, if it has any.
-3. The default profile, only if flags and environment name neither an address nor a file of client properties: so the
-   credentials of a profile are never sent to an address that is from elsewhere.
+3. The profile of KAFKAFEATURES_PROFILE, else the default profile, only if flags and environment name neither an address
+   nor a file of client properties: so the credentials of a profile are never sent to an address that is from elsewhere.
 4. The addresses in the client properties of KAFKAFEATURES_CONFIG or of a profile, if no address is named.
 
 No source but flags confirms or approves anything.
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkafeatures.kafka.base.settings import Address
 
 SERVER_VARIABLE, CONFIG_VARIABLE = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG"
+PROFILE_VARIABLE = "KAFKAFEATURES_PROFILE"
 _ADDRESSES, _CONFIGS = ("bootstrap_server", "bootstrap_controller"), ("config", "controller_config")
 NO_CLUSTER = (
     f"no cluster given; use --bootstrap-server or --bootstrap-controller, --profile NAME, {SERVER_VARIABLE}, or "
@@ -76,12 +77,21 @@ def fill_in(arguments: argparse.Namespace) -> None:
 
         _use_profile(arguments, profile_named(arguments.profile))
     else:
+        has_flags = _has_connection(arguments)
         _use_environment(arguments)
-        if not any(getattr(arguments, name) for name in (*_ADDRESSES, *_CONFIGS)):
-            from kafkafeatures.cli.cluster.profiles import default_profile
+        name = "" if has_flags else os.environ.get(PROFILE_VARIABLE, "")
+        if name and _has_connection(arguments):
+            text = f"{PROFILE_VARIABLE} and {arguments.connection_source} are both set; unset one, or use flags"
+            raise CommandFailed(text, Exit.USAGE)
+        if not _has_connection(arguments):
+            from kafkafeatures.cli.cluster.profiles import default_profile, profile_named
 
-            if (profile := default_profile()) is not None:
+            if (profile := profile_named(name) if name else default_profile()) is not None:
                 _use_profile(arguments, profile)
+
+
+def _has_connection(arguments: argparse.Namespace) -> bool:
+    return any(getattr(arguments, name) for name in (*_ADDRESSES, *_CONFIGS))
 
 
 def is_of_profile(arguments: argparse.Namespace) -> bool:

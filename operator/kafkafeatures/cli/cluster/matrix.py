@@ -16,7 +16,7 @@ from rich.text import Text
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix_table import CAN_BE_RAISED, Group, MatrixRow, draw_table, grouped_nodes
-from kafkafeatures.cli.shell.indented import hanging, line, remedy
+from kafkafeatures.cli.shell.indented import hanging, heading, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
 from kafkafeatures.core.engine.remedies import (
     ANY_CLUSTER,
@@ -84,7 +84,7 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     _apart(console, observation, flags, blocking)
     _observers(console, observation)
     if blockers and all_blockers:
-        _title(console, "Blockers of the highest levels that a live node supports")
+        heading(console, "Blockers of the highest levels that a live node supports")
         draw_blockers(console, map(blocker_status, grouped(all_blockers)))
     _not_read(console, observation)
 
@@ -291,7 +291,7 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 
 def _not_read(console: Console, observation: Observation) -> None:
     if unread := unread_of(observation):
-        _title(console, "Not read")
+        heading(console, "Not read")
         for gap in unread:
             remedy(console, gap, indent=2, style="yellow")
 
@@ -300,11 +300,6 @@ def unread_of(observation: Observation) -> list[str]:
     """What could not be read, with remedies, but for what `quorum_lost` says."""
     said = "" if quorum_lost(observation) is None else str(observation.no_quorum)
     return [text for text in map(str, observation.gaps) if text != said]
-
-
-def _title(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, "bold"))
 
 
 # --- the table ---

@@ -31,7 +31,7 @@ from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
 from kafkafeatures.core.report.blockers import blocker_status
-from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, other_raises, raises_of
+from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, nodes_away, other_raises, raises_of
 
 STYLE = Html("""
 .matrix td:nth-child(2) { padding-right: 1.5rem; }
@@ -131,13 +131,14 @@ def not_read(observation: Observation) -> Html:
 
 def _verdict(observation: Observation, highest: dict[str, int], blockers: tuple[Blocker, ...]) -> Html:
     possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), blockers)
-    details = [*filter(None, [other_raises(raises_of(observation, highest, blockers))])]
+    away = nodes_away(observation, blockers)
+    details = [*filter(None, [away, other_raises(raises_of(observation, highest, blockers))])]
     if isinstance(observation.finalized, Unknown):
         details.append(f"Finalized levels unknown: {observation.finalized.failure}")
     words = f"{possible}{blocked}" or "How far the levels can be raised is unknown"
     if lost := quorum_lost(observation):
         return box("bad" if "red" in str(lost.style) else "wait", lost.plain, words, *details)
-    style = "bad" if blockers else "good" if possible else "wait"
+    style = "bad" if blockers else "good" if possible and not away else "wait"
     return box(style, words, *details)
 
 

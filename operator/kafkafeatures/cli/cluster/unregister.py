@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_to_change
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import at_terminal, tell
+from kafkafeatures.cli.shell.values import node_id
 from kafkafeatures.core.facts.observation import Node, SourceKind
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
@@ -37,10 +38,10 @@ _GONE = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `unregister`."""
     selection = parser.add_mutually_exclusive_group(required=True)
-    selection.add_argument("--broker", type=int, metavar="ID", help=f"a broker that {_GONE[Role.BROKER]}")
+    selection.add_argument("--broker", type=node_id, metavar="ID", help=f"a broker that {_GONE[Role.BROKER]}")
     selection.add_argument(
         "--controller",
-        type=int,
+        type=node_id,
         metavar="ID",
         help=f"a controller that {_GONE[Role.CONTROLLER]}; needs metadata.version 33 (Kafka 4.4)",
     )

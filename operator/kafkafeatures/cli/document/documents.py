@@ -217,7 +217,7 @@ def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
         cluster = document.resource.spec.cluster
         keys: list[object] = [address for part in bootstrap_of(cluster) for address in part]
         keys += [cluster.cluster_id] if cluster.cluster_id else []
-        keys += [(document.resource.metadata.namespace, cluster.strimzi.name)] if cluster.strimzi is not None else []
+        keys += [(document.resource.metadata.namespace, cluster.found_by)] if cluster.found_by else []
         if document.resource.spec.mode != "Apply":
             continue
         if other := next((clusters[key] for key in keys if key in clusters), None):

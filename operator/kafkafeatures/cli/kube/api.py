@@ -31,6 +31,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.requests import milliseconds, note
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM
 
 if TYPE_CHECKING:
     from pykube import KubeConfig
@@ -105,8 +106,8 @@ class Kube:
     """Requests to one API server, in one namespace. Raises CommandFailed, often as Away, Denied, Changed or NotFound.
 
     `ending`: removes temporary files when the command ends. `acting`: the user to impersonate, in the form of a
-    kubeconfig (keys `as` and `as-groups`); it replaces the one that the kubeconfig impersonates. `patience`: seconds to
-    wait for one answer; a caller with a deadline shortens it.
+    kubeconfig (keys `as` and `as-groups`); it replaces the one that the kubeconfig impersonates. `request_timeout`:
+    seconds to wait for one answer; a caller with a deadline shortens it.
     """
 
     def __init__(
@@ -122,7 +123,8 @@ class Kube:
         cluster, user = config.doc["clusters"][0]["cluster"], config.doc["users"][0]["user"]
         self.namespace = namespace or config.namespace
         self.server = str(cluster["server"])
-        self.patience = REQUEST_TIMEOUT
+        self.request_timeout = REQUEST_TIMEOUT
+        self.now = SYSTEM.clock  # as `ObjectReader` has it
         self._context = config.current_context
         self._ending = ending
         for key in ("as", "as-groups") if acting else ():  # groups in the kubeconfig belong to the user there
@@ -269,7 +271,7 @@ class Kube:
 
         began = time.monotonic()
         try:
-            answer = getattr(self._api, method)(timeout=self.patience, **request)
+            answer = getattr(self._api, method)(timeout=self.request_timeout, **request)
             code = answer.status_code
         except (RequestException, OSError) as error:
             raise self._not_reached(error) from None
@@ -278,13 +280,12 @@ class Kube:
             self._login.forget()
         if code < 300:
             return answer  # type: ignore[no-any-return]  # pykube has no types
-        body = _body(answer) or {}
-        message = printable(str(body.get("message") or answer.reason)[:500])  # may be the text of an admission webhook
-        raise self._failure(code, message, verb, noun, name, details=body.get("details") or {})
+        raise self._failure(answer, verb, noun, name, version=str(request["version"]))
 
-    def _failure(
-        self, code: int, message: str, verb: str, noun: tuple[str, str], name: str, *, details: Mapping[str, Any]
-    ) -> CommandFailed:
+    def _failure(self, answer: Response, verb: str, noun: tuple[str, str], name: str, *, version: str) -> CommandFailed:
+        code, body = answer.status_code, _body(answer) or {}
+        message = printable(str(body.get("message") or answer.reason)[:500])  # may be the text of an admission webhook
+        details = body.get("details") or {}
         plural = ".".join(filter(None, noun))
         full_name = f"{self.namespace}/{name}" if name else plural
         match code:
@@ -300,8 +301,8 @@ class Kube:
                 text = f"{KIND if noun == _OURS else noun[0]} {full_name} not found at {self.server}"
                 return self._failed(NotFound, text, f"list them with kubectl get {noun[0]} -A", Exit.USAGE)
             case 404:  # the answer names no object, so the path itself is unknown
-                text = f"{self.server} does not serve {plural}"
-                return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")
+                text = f"{self.server} does not serve {plural} in version {version.rpartition('/')[2]}"
+                return self._failed(CommandFailed, text, "install its CRD, or choose another cluster with --context")
             case 409:
                 return self._failed(Changed, f"{full_name} was changed by another client", "try again", Exit.BLOCKED)
             case _ if code == 429 or code >= 500:
@@ -317,7 +318,7 @@ class Kube:
             text = f"the certificate of {self.server} is not trusted: {root.verify_message or root.reason}"
             return self._failed(CommandFailed, text, "check server and certificate-authority in the kubeconfig")
         if isinstance(error, Timeout):
-            return self._away(f"no answer in {self.patience:.3g} s")
+            return self._away(f"no answer in {self.request_timeout:.3g} s")
         return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
 
     def _away(self, reason: str) -> CommandFailed:

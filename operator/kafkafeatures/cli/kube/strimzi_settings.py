@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -21,6 +20,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.errors import Forbidden, Gone
+from kafkafeatures.kube.secrets import certificates_in, secret_texts
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, references, settings_of
 from kafkafeatures.reconcile.strimzi import StrimziClusters, with_known_fields, with_remedies
 
@@ -62,10 +62,7 @@ class ClusterRequests:
             secret = self._kube.object_of(SECRETS, "v1", name)
         except Denied:
             return None  # the status of the `Kafka` has them too
-        owners = [] if secret is None else secret["metadata"].get("ownerReferences") or []
-        if secret is None or owner not in [reference.get("uid") for reference in owners]:
-            return None
-        return {key: text for key, text in texts_of(secret).items() if key.endswith(".crt")}
+        return certificates_in(secret, owner)
 
 
 def settings_of_document(arguments: argparse.Namespace, resource: KafkaFeatures, spec: StrimziSpec) -> ClusterSettings:
@@ -92,7 +89,7 @@ def settings_of_strimzi(cluster: ClusterSpec, spec: StrimziSpec, kube: Kube) -> 
                 text = f"the Secret of the KafkaUser {spec.user} does not exist in the namespace {kube.namespace}"
                 flags = f"--strimzi {spec.name} --strimzi-user {spec.user} -n {kube.namespace}"
                 raise CredentialsInvalid(f"{text}; to print a KafkaUser: kafkafeatures init {flags}")
-            return None if secret is None else texts_of(secret)
+            return None if secret is None else secret_texts(secret)
 
         clusters = StrimziClusters(ClusterRequests(kube))
         key = ResourceKey(kube.namespace, spec.name)
@@ -112,9 +109,3 @@ def named() -> Iterator[None]:
         yield
     except CredentialsInvalid as error:
         raise CommandFailed(str(error), Exit.UNREACHABLE) from None
-
-
-def texts_of(secret: Mapping[str, Any]) -> dict[str, str]:
-    """The texts in a Secret, by their keys."""
-    data = secret.get("data") or {}
-    return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in data.items()}

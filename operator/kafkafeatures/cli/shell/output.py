@@ -17,6 +17,8 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.words import printable, printable_lines
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.table import Table
@@ -122,6 +124,17 @@ def print_document(
         if text != printable_lines(text):  # `allow_unicode` leaves characters that do not print
             text = yaml.dump(plain, Dumper=fast, sort_keys=False)
         stream.write(f"---\n{text}" if another else text)
+
+
+def print_junit(suite: Element) -> None:
+    """Print a test suite of JUnit (XML) with the numbers of its cases, failures and errors."""
+    from xml.etree import ElementTree
+
+    suite.set("tests", str(len(suite)))
+    for kind in ("failure", "error"):
+        suite.set(f"{kind}s", str(sum(case.find(kind) is not None for case in suite)))
+    ElementTree.indent(suite)
+    sys.stdout.write(ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
 
 
 def _escaped(line: str) -> str:

@@ -42,6 +42,7 @@ class Pod(Struct, frozen=True):
     stops_by: time by which it should have stopped; None where it was not told to stop.
     kubernetes_node: name of its Kubernetes node; empty where it is not scheduled yet.
     release: Kafka release that it names, such as "4.3"; empty where it names none, or an unknown one.
+    ready_since: since when it is ready; None where it is not.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Pod(Struct, frozen=True):
     stops_by: datetime | None = None
     kubernetes_node: str = ""
     release: str = ""
+    ready_since: datetime | None = None
 
     def stays_at(self, revision: str) -> bool:
         """Tell whether the pod is of this revision, and no restart of it is requested."""

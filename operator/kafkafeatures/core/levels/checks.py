@@ -229,7 +229,7 @@ def dependencies_are_met(inputs: LevelCheckInput) -> Iterator[Blocker]:
         yield Blocker(
             BlockerKind.DEPENDENCY,
             str(unmet_dependency),
-            _remedy_of(unmet_dependency, inputs.observation),
+            remedy_of_unmet(unmet_dependency, inputs.observation),
             feature=unmet_dependency.moved,
             required_level=unmet_dependency.level
             if unmet_dependency.moved == unmet_dependency.feature
@@ -237,7 +237,7 @@ def dependencies_are_met(inputs: LevelCheckInput) -> Iterator[Blocker]:
         )
 
 
-def _remedy_of(unmet: UnmetRequirement, observation: Observation) -> str:
+def remedy_of_unmet(unmet: UnmetRequirement, observation: Observation) -> str:
     """Where to raise the level that is needed: in the document, unless another operator manages it."""
     setting = next((level.setting for level in observation.managed if level.feature == unmet.needed), "")
     if setting:

@@ -44,6 +44,7 @@ class LevelsProposal(StageProposal, frozen=True):
     voters: voters with their addresses, if the quorum is to become dynamic; None if the addresses are not known: then
         an approved plan stays valid.
     effects: by feature, lines on the effects of its change on this particular cluster.
+    held_back: levels that follow once another operator has raised metadata.version (`DesiredState.held_back`).
     """
 
     kind: ClassVar[str] = LEVELS
@@ -56,6 +57,7 @@ class LevelsProposal(StageProposal, frozen=True):
     unknown: frozenset[str] = frozenset()
     voters: tuple[str, ...] | None = ()
     effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    held_back: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
@@ -192,6 +194,7 @@ def levels_to_move(desired: DesiredState, observation: Observation, memory: Memo
         levels, finalized, drifted, (changes,) if changes else (), unverified, unknown,
         voters_to_freeze(observation) if makes_dynamic(changes) else (),
         {change.feature: tuple(_effects_here(change, observation)) for change in changes},
+        desired.held_back(finalized),
     )  # fmt: skip
 
 

@@ -14,8 +14,9 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observa
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.check_input import LevelCheckInput
-from kafkafeatures.core.levels.checks import quorum_is_known
+from kafkafeatures.core.levels.checks import quorum_is_known, remedy_of_unmet
 from kafkafeatures.core.levels.dynamic_quorum import left_in_files
+from kafkafeatures.core.levels.readiness import unmet_dependencies
 
 LAG = 0.025
 """Seconds until the next reading while a node still reports the old level, in a cluster of up to 20 nodes; more with
@@ -23,9 +24,11 @@ more nodes. A broker learns the level with its next fetch, 7 ms later on Kafka 4
 """
 
 
-def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wait | Stalled:
+def read_back(
+    desired: Mapping[str, int], observation: Observation, held_back: Mapping[str, int] | None = None
+) -> Done | Wait | Stalled:
     """Done once every live node that answered reports every level. Until then a wait; without a known quorum, the
-    decision for that blocker.
+    decision for that blocker. `held_back`: levels that wait for another operator (`DesiredState.held_back`).
     """
     leaderless = tuple(quorum_is_known(LevelCheckInput(observation, ())))
     if leaderless and not observation.in_zookeeper_mode:
@@ -52,6 +55,8 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
     levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
     file_changes = left_in_files(observation) if KRAFT_VERSION in desired else ""
     then = f"; the quorum is dynamic: {file_changes}" if file_changes else ""
+    for unmet in unmet_dependencies(observation.known_levels, held_back or {}):
+        then += f"; not yet, as {unmet}: {remedy_of_unmet(unmet, observation)}"
     return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {levels}{then}")
 
 

@@ -20,6 +20,7 @@ from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEP
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.preflight_input import PreflightInput, file_value, is_set, names_in, of_each, reported
+from kafkafeatures.core.words import first_of
 
 API_VERSIONS = 18
 """Key of the request ApiVersions."""
@@ -52,12 +53,8 @@ def every_setting_is_known(preflight: PreflightInput, names: frozenset[str]) -> 
     for node in preflight.nodes:
         missing = names - node.settings.keys()
         if node.proved_at and missing:
-            setting_names = ", ".join(sorted(missing)[:3]) + (
-                f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-            )
-            yield from of_each(
-                (node,), BlockerKind.NODE_UNKNOWN, _silent, setting_names, failure_kind=FailureKind.UNSUPPORTED
-            )
+            text = first_of(sorted(missing))
+            yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _silent, text, failure_kind=FailureKind.UNSUPPORTED)
 
 
 def there_are_nodes(preflight: PreflightInput) -> Iterator[Blocker]:

@@ -8,6 +8,7 @@ Pure. Chosen by a driver (`core/roll/drivers.py`), implemented by `core/roll/sta
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from kafkafeatures.api.reasons import Reason
@@ -32,13 +33,14 @@ class Conditions(Protocol):
         """Blockers of any restart; called if a pod is outdated, or may be."""
         yield from ()
 
-    def waits(self, reading: WorkloadsReading, *, is_due: bool) -> Iterator[PodObstacle]:
-        """What every restart and every change of a level waits for, because another operator restarts pods. `is_due`:
-        there is one that waits.
+    def waits(self, reading: WorkloadsReading, stable_for: timedelta, *, is_due: bool) -> Iterator[PodObstacle]:
+        """What every restart and every change of a level waits for, because another operator restarts pods.
+        `stable_for`: how long each pod must have been ready. `is_due`: there is one that waits.
         """
-        from kafkafeatures.core.roll.followed import pods_to_follow
+        from kafkafeatures.core.roll.followed import pods_just_restarted, pods_to_follow
 
         yield from pods_to_follow(reading, "the other operator", Reason.ROLLING_NODES)
+        yield from pods_just_restarted(reading, stable_for, "the other operator", Reason.ROLLING_NODES)
 
     def notes(self, reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
         """Notes on what makes a roll slower, or less safe, than it has to be. `brokers`: how many there are."""

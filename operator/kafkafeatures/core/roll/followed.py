@@ -7,10 +7,12 @@ operator restarts nothing meanwhile, and changes no level: it waits, and names t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.pods import PodObstacle, is_outdated, look_at
+from kafkafeatures.core.words import format_span
 
 
 def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> Iterator[PodObstacle]:
@@ -22,9 +24,10 @@ def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> 
         if not owner.observed or not owner.update_revision:
             text = f"{operator} has not processed the change of {owner.kind} {owner.name} yet"
             yield PodObstacle(text, remedy, reason=reason, subject=operator)
-        if len(owner.pods) < owner.replicas:
-            count = f"{len(owner.pods)} of {owner.replicas}"
-            text = f"{operator} has still to create pods of {owner.kind} {owner.name}: {count} exist"
+        if len(owner.pods) != owner.replicas:
+            change = "create" if len(owner.pods) < owner.replicas else "remove"
+            count = f"there are {len(owner.pods)}, and there should be {owner.replicas}"
+            text = f"{operator} has still to {change} pods of {owner.kind} {owner.name}: {count}"
             yield PodObstacle(text, remedy, reason=reason, subject=operator)
         for pod in owner.pods:
             subject = f"pod {pod.name}"
@@ -33,6 +36,22 @@ def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> 
             elif not pod.ready:
                 look = f"wait; if it stays so, {look_at(pod.name)}"
                 yield PodObstacle(f"{subject} is not ready", look, pod=pod.name, reason=reason, subject=subject)
+
+
+def pods_just_restarted(
+    reading: WorkloadsReading, stable_for: timedelta, operator: str, reason: Reason
+) -> Iterator[PodObstacle]:
+    """Pods that have not been ready for `stable_for` yet. Between two pods of a roll all may be ready, and not every
+    roll shows in revisions, such as one for a larger volume.
+    """
+    for owner in reading.stateful_sets:
+        for pod in owner.pods:
+            if not owner.restarts_outdated and pod.ready_since and reading.at - pod.ready_since < stable_for:
+                text = (
+                    f"pod {pod.name} is ready only since {pod.ready_since:%H:%M:%S} UTC; {operator} may restart "
+                    f"another one before it has been for {format_span(stable_for)} (spec.rollout.stableFor)"
+                )
+                yield PodObstacle(text, "wait", pod=pod.name, reason=reason, subject=f"pod {pod.name}")
 
 
 def followed_in(reading: WorkloadsReading) -> frozenset[str]:

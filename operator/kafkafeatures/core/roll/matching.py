@@ -39,6 +39,7 @@ from kafkafeatures.core.roll.pods import (
     remedy_while_stopping,
     why_restarted,
 )
+from kafkafeatures.core.words import first_of
 
 REGISTERS_WITHIN = timedelta(minutes=5)
 """Time for which a ready pod without a registered node may still be starting."""
@@ -77,7 +78,8 @@ def fleet_of(
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
     needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
     of_driver = conditions.blockers(reading) if is_awaited else ()
-    waits = (wait for wait in conditions.waits(reading, is_due=is_awaited) if not wait.pod or wait.pod not in names)
+    all_waits = conditions.waits(reading, rollout.stable_for, is_due=is_awaited)
+    waits = (wait for wait in all_waits if not wait.pod or wait.pod not in names)
     return Fleet(
         pods=pods,
         sets=sets,
@@ -158,7 +160,7 @@ class _Matching:
             if not names:
                 self._without_pod.append(node)
             elif len(names) > 1:
-                self._refuse((node,), f"{node.title} advertises addresses of several pods: {_few(sorted(names))}")
+                self._refuse((node,), f"{node.title} advertises addresses of several pods: {first_of(sorted(names))}")
             elif len(claimed[names[0]]) == 1:
                 self._match(node, *self._pods[names[0]])
         for name, several in claimed.items():
@@ -205,7 +207,8 @@ class _Matching:
             text = f"{node.title} answers at {node.proved_at}, which pod {pod.name} shares with other pods"
             self._refuse((node,), text, "name the port of the listener in the ports of the container")
         elif node.proved_at:
-            text = f"{node.title} answers at {node.proved_at}, but pod {pod.name} has other addresses ({_few(pod.ips)})"
+            other = f"pod {pod.name} has other addresses ({first_of(pod.ips)})"
+            text = f"{node.title} answers at {node.proved_at}, but {other}"
             remedy = (
                 "set bootstrapServers to a listener that leads directly to the pods, in the same Kubernetes cluster"
             )
@@ -217,8 +220,8 @@ class _Matching:
             # All nodes wait for a controller, as it may have to go first; for a broker, those that share partitions.
             text = f"{node.title} has not confirmed its node id at an address of pod {pod.name}"
             remedy = (
-                f"see `kubectl logs {pod.name}`, and whether the operator reaches {_few(pod.ips) or 'the pod'}; if the "
-                "node hangs, delete the pod: the operator does not evict one that may run another node"
+                f"see `kubectl logs {pod.name}`, and whether the operator reaches {first_of(pod.ips) or 'the pod'}; if "
+                "the node hangs, delete the pod: the operator does not evict one that may run another node"
             )
             if pod.terminating:
                 remedy = remedy_while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
@@ -292,7 +295,7 @@ class _Matching:
                     _blocker(
                         Reason.INVALID_SPEC,
                         f"pod {name} of {owner.name} is ready, and no node of the cluster advertises it",
-                        f"let its node advertise {_few(pod.host_names)}, or "
+                        f"let its node advertise {first_of(pod.host_names)}, or "
                         f"{self._driver.remedy_of_foreign(owner.name)} if it is of another cluster",
                     )
                 )
@@ -339,8 +342,3 @@ def _of_unprocessed_templates(reading: WorkloadsReading) -> Iterator[PodObstacle
 
 def _blocker(reason: Reason, message: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Blocker:
     return Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=nodes, reason=reason)
-
-
-def _few(names: tuple[str, ...] | list[str]) -> str:
-    remaining = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {remaining} more" if remaining > 0 else "")

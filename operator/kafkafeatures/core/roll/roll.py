@@ -70,6 +70,7 @@ from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import revisions_after
 from kafkafeatures.core.roll.targets import ExcusedPartitions
 from kafkafeatures.core.roll.waits import unread, waiting
+from kafkafeatures.core.words import first_of
 
 
 class Roll(Struct, frozen=True):
@@ -141,8 +142,7 @@ class Roll(Struct, frozen=True):
     @property
     def titles_in_flight(self) -> str:
         """The nodes in flight, for people; the first few of many."""
-        names = [restart.step.title for restart in self.in_flight]
-        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        return first_of([restart.step.title for restart in self.in_flight])
 
 
 def roll_of(

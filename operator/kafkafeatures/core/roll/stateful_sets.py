@@ -7,6 +7,7 @@ Pure. These are the `Conditions` of the driver StatefulSet in `core/roll/drivers
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
@@ -36,7 +37,7 @@ def unsafe(owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
         )
 
 
-def waits(reading: WorkloadsReading, *, is_due: bool) -> Iterator[PodObstacle]:
+def waits(reading: WorkloadsReading, stable_for: timedelta, *, is_due: bool) -> Iterator[PodObstacle]:
     """No waits: no other operator restarts these pods."""
     yield from ()
 

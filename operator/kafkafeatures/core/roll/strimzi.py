@@ -8,12 +8,13 @@ reconciliation that ended was of the present generation.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.workloads import ManagingOperator, WorkloadsReading
 from kafkafeatures.core.roll.conditions import Conditions
-from kafkafeatures.core.roll.followed import pods_to_follow
+from kafkafeatures.core.roll.followed import pods_just_restarted, pods_to_follow
 from kafkafeatures.core.roll.pods import PodObstacle
 
 OPERATOR = "Strimzi"
@@ -44,6 +45,11 @@ def unprocessed(kafka: ManagingOperator) -> str:
     return roll if kafka.to_roll else ""
 
 
+def failed(kafka: ManagingOperator) -> str:
+    """Text on a `Kafka` whose last reconciliation failed, maybe before it made any pod outdated; empty for none."""
+    return f"the last reconciliation of {kafka.resource} failed: {kafka.failure}" if kafka.failure else ""
+
+
 def without_sets(kafka: ManagingOperator) -> str:
     """Text on a `Kafka` without pods, of which Strimzi has none to create either. A node pool may have 0 replicas."""
     return f"{kafka.resource} has no StrimziPodSet with pods"
@@ -58,7 +64,7 @@ class StrimziConditions(Conditions):
         if blocker is not None:
             yield blocker
 
-    def waits(self, reading: WorkloadsReading, *, is_due: bool) -> Iterator[PodObstacle]:
+    def waits(self, reading: WorkloadsReading, stable_for: timedelta, *, is_due: bool) -> Iterator[PodObstacle]:
         """Waits for a reconciliation of the present generation, and for every pod; if something is due, also for the
         end of failures.
         """
@@ -78,7 +84,9 @@ class StrimziConditions(Conditions):
         ]
         said = f"; {kafka.resource} says: {kafka.failure}" if kafka.failure else ""
         said += f"; last Event of Strimzi about it: {kafka.last_event}" if kafka.last_event else ""
-        for obstacle in (*pods_to_follow(reading, OPERATOR, Reason.WAITING_FOR_STRIMZI), *obstacles):
+        outdated = pods_to_follow(reading, OPERATOR, Reason.WAITING_FOR_STRIMZI)
+        restarted = pods_just_restarted(reading, stable_for, OPERATOR, Reason.WAITING_FOR_STRIMZI)
+        for obstacle in (*outdated, *obstacles, *restarted):
             yield obstacle._replace(text=f"{obstacle.text}{said}")
 
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:

@@ -38,6 +38,7 @@ def pod_of(raw: Json, stateful_set: str, container: str, request: str = "") -> P
     reporting = _of_init(status) if waiting.startswith(INIT) else kafka_status  # its restarts and last end count
     ended = _ended(reporting)
     annotations = metadata.get("annotations") or {}
+    is_ready = _is_true(conditions, "Ready")
     shares_network = bool(spec.get("hostNetwork"))  # then its IPs are those of its Kubernetes node
     ips = tuple(dict.fromkeys(address["ip"] for address in status.get("podIPs") or () if address.get("ip")))
     return Pod(
@@ -48,7 +49,8 @@ def pod_of(raw: Json, stateful_set: str, container: str, request: str = "") -> P
         host_names=(*_names(metadata, spec), *(() if shares_network else ips)),
         ips=ips,
         ports_of_node=tuple(_ports_of_node(spec, status, shares_network)),
-        ready=_is_true(conditions, "Ready"),
+        ready=is_ready,
+        ready_since=_moment(conditions["Ready"], "lastTransitionTime") if is_ready else None,
         terminating=bool(metadata.get("deletionTimestamp")),
         phase=str(status.get("phase") or ""),
         waiting=waiting,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures.api.names import KAFKA_VERSION
@@ -25,7 +25,7 @@ from kafkafeatures.core.facts.workloads import ManagingOperator, Pod, StatefulSe
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.drivers import STRIMZI, Driver
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.strimzi import PAUSE, StrimziConditions, paused, unprocessed, without_sets
+from kafkafeatures.core.roll.strimzi import PAUSE, StrimziConditions, failed, paused, unprocessed, without_sets
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone, KubeError
 from kafkafeatures.kube.first_byte import withholding
@@ -53,12 +53,17 @@ RESTART = "strimzi.io/manual-rolling-update"
 REVISION, RELEASE = "strimzi.io/revision", "strimzi.io/kafka-version"
 ROLLED_FOR = (
     REVISION,
+    "strimzi.io/resource-revision",  # CPU and memory, which REVISION leaves out (`PodRevision.java`)
     "strimzi.io/cluster-ca-cert-generation",
     "strimzi.io/cluster-ca-key-generation",
     "strimzi.io/clients-ca-cert-generation",
     "strimzi.io/server-cert-hash",
 )
 """Annotations of pods. Where a pod has another value than its StrimziPodSet, Strimzi restarts it."""
+READ_BEFORE = timedelta(seconds=30)
+"""Time, longer than Strimzi takes in a reconciliation from the status of node pools to their StrimziPodSets
+(`KafkaReconciler.reconcile`): until then a change of a pool shows nowhere.
+"""
 CONTAINER = "kafka"
 CLUSTER = "strimzi.io/cluster"
 _POOL_LABELS = CLUSTER + "={}"
@@ -88,7 +93,7 @@ class StrimziPods:
     ) -> None:
         self._api = api
         self._namespace = namespace
-        self._name = rollout.managed_by
+        self._name, self._stable_for = rollout.managed_by, rollout.stable_for
         self._clock = clock
         self._rival = rival
 
@@ -120,16 +125,17 @@ class StrimziPods:
             if not _is_of(raw, pools):
                 name = raw["metadata"]["name"]
                 text = f"it has the labels of {kafka_name}, but no node pool of it owns this set"
-                remedy = f"correct the label {CLUSTER} of this StrimziPodSet, or of the KafkaNodePool that owns it"
+                remedy = f"wait if its node pool was just deleted; else correct the label {CLUSTER} of one of the two"
                 return Failure(FailureKind.REJECTED, f"StrimziPodSet {self._namespace}/{name}", text, remedy)
         pods = await self._listed(f"/api/v1/namespaces/{self._namespace}/pods")
         owned = [(raw, [pod for pod in pods if raw["metadata"]["uid"] in _owners(pod)]) for raw in sets]
         at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
         rival = self._rival(f"Kafka {self._name}")
         made = tuple(_set_of(raw, its_pods, rival) for raw, its_pods in owned if raw["spec"]["pods"] or its_pods)
-        operator = operator_of(kafka, pools, sets)
+        operator = operator_of(kafka, pools, sets, self._api.answered_at or at)
         reading = WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator)
-        if any(StrimziConditions().waits(reading, is_due=True)):  # only then is somebody interested in Events
+        # Only if something waits is somebody interested in Events.
+        if any(StrimziConditions().waits(reading, self._stable_for, is_due=True)):
             reading = replace(reading, managed_by=replace(operator, last_event=await self._last_event()))
         return reading
 
@@ -176,8 +182,8 @@ def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) ->
     pools = objects.objects_of(("kafkanodepools", "kafka.strimzi.io"), "kafka.strimzi.io/v1", _POOL_LABELS.format(name))
     listed = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
     sets = [raw for raw in listed if _is_of(raw, pools)]
-    operator = operator_of(kafka, pools, sets)
-    pending, halt = unprocessed(operator), paused(operator, kafka["metadata"]["namespace"])
+    operator = operator_of(kafka, pools, sets, objects.now())
+    pending, halt = unprocessed(operator) or failed(operator), paused(operator, kafka["metadata"]["namespace"])
     made = (_set_of(raw, [], "") for raw in sets if raw["spec"]["pods"])
     return {
         each.name: Template(each.update_revision if each.observed else "", each.replicas, pending, halt)
@@ -185,16 +191,18 @@ def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) ->
     } or {name: Template("", 0, pending or without_sets(operator), halt)}
 
 
-def operator_of(kafka: Json, pools: Iterable[Json], sets: Iterable[Json]) -> ManagingOperator:
-    """State of a `Kafka`, with its node pools, which have generations of their own: each is in their status once a
-    reconciliation has ended. While it is paused, and until the next reconciliation, its status says nothing else.
-    `sets`: its StrimziPodSets.
+def operator_of(kafka: Json, pools: Iterable[Json], sets: Iterable[Json], at: datetime) -> ManagingOperator:
+    """State of a `Kafka`, with its node pools, which have generations of their own. That of the `Kafka` is in its
+    status once a reconciliation has ended, that of a pool shortly before its set is changed (`READ_BEFORE`). While it
+    is paused, and until the next reconciliation, its status says nothing else.
+
+    sets: its StrimziPodSets. at: now, by the clock of the API server.
     """
     metadata, status = kafka["metadata"], kafka.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
     kinds = {str(each.get("type")) for each in conditions}
     is_current = _is_observed(kafka) and "ReconciliationPaused" not in kinds
-    behind = sorted(str(pool["metadata"]["name"]) for pool in pools if not _is_observed(pool))
+    behind = sorted(str(pool["metadata"]["name"]) for pool in pools if not _is_settled(pool, at - READ_BEFORE))
     to_roll = sorted(str(raw["metadata"]["name"]) for raw in sets if _has(raw, RESTART))
     said = {str(each.get("type")): f"{each.get('reason')}: {each.get('message')}" for each in reversed(conditions)}
     resource = f"Kafka {metadata['name']}"
@@ -275,6 +283,13 @@ def _is_of(raw: Json, pools: Iterable[Json]) -> bool:
     people, and name their `Kafka` in a label (`KafkaCluster.java`, `generatePodSets`).
     """
     return any(pool["metadata"]["uid"] in _owners(raw) for pool in pools)
+
+
+def _is_settled(raw: Json, at: datetime) -> bool:
+    """Tell whether its status is of its present generation, and was so at that time, as the API server notes."""
+    noted = [entry for entry in raw["metadata"].get("managedFields") or () if entry.get("subresource") == "status"]
+    times = [datetime.fromisoformat(entry["time"]) for entry in noted if entry.get("time")]
+    return _is_observed(raw) and all(time <= at for time in times)
 
 
 def _owners(raw: Json) -> set[str]:

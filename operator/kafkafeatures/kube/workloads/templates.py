@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from kafkafeatures.core.engine.blockers import Blocker
@@ -31,6 +32,9 @@ Templates = Mapping[str, Template | None]
 
 class ObjectReader(Protocol):
     """Reads objects of one namespace, with the rights of a person."""
+
+    def now(self) -> datetime:
+        """The present time, to compare with those that objects show."""
 
     def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
         """One object; None if it does not exist. `plural`: of its kind, and its group. `version`: with the group."""

@@ -30,7 +30,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from kafkafeatures.core.facts.releases import level_name, metadata_version_named
 from tests.e2e.kubernetes.on_node import strimzi_manifests as made
-from tests.e2e.kubernetes.on_node.strimzi_manifests import BOOTSTRAP, CA_GENERATION, NS, REVISION
+from tests.e2e.kubernetes.on_node.strimzi_manifests import BOOTSTRAP, CA_GENERATION, NS, OF_RESOURCES, REVISION
 from tests.e2e.kubernetes.strimzi import GROUP, NAME, PODSETS
 from tests.e2e.rig.asking import asked
 from tests.e2e.rig.certificates import Certificates
@@ -46,7 +46,11 @@ MERGE = "application/merge-patch+json"
 DEFAULTS = {"4.1.2": "4.1-IV1", "4.4.0": "4.4-IV2"}
 """The metadata.version of a release, where the `Kafka` names none (`kafka-versions.yaml`)."""
 UPGRADE, SAFE_DOWNGRADE = 1, 2
-REASONS = {CA_GENERATION: "ClusterCaCertKeyReplaced", REVISION: "PodHasOldRevision"}
+REASONS = {
+    CA_GENERATION: "ClusterCaCertKeyReplaced",
+    OF_RESOURCES: "PodHasOldResourceRevision",
+    REVISION: "PodHasOldRevision",
+}
 """Why a pod is restarted (`RestartReason.java`), by the annotation in which it differs."""
 SECONDS = 120.0
 
@@ -104,6 +108,7 @@ class ClusterOperator:
             with suppress(RollFailed):
                 for pod in self._annotated():
                     yield from self._restart(pod, "ManualRollingUpdate")
+            self._write_status_of(pools)
             self._write_resources(kafka)
             while reasons := self._reasons_to_restart():
                 yield from self._restart(*next(iter(reasons.items())))
@@ -113,7 +118,6 @@ class ClusterOperator:
         except (RollFailed, OSError, AssertionError) as error:
             failure = _condition("NotReady", type(error).__name__, str(error))
             return self._write_status({**status, "conditions": [failure]})
-        self._write_status_of(pools)
         self._write_status(
             {
                 **status,
@@ -126,7 +130,9 @@ class ClusterOperator:
         )
 
     def _write_status_of(self, pools: list[dict[str, Any]]) -> None:
-        """The generation that was read at the start (`KafkaReconciler.updateNodePoolStatuses`)."""
+        """The generation that was read at the start, before anything is changed for it
+        (`KafkaReconciler.updateNodePoolStatuses`).
+        """
         for pool in pools:
             status = {"nodeIds": [*self.ids], "observedGeneration": pool["metadata"]["generation"]}
             path = f"{POOLS}/{pool['metadata']['name']}/status"

@@ -22,9 +22,10 @@ NS, POOL = "strimzi", "dual"
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 CONTROL, REPLICATION, CLIENTS = "CONTROLPLANE-9090", "REPLICATION-9091", "TLS-9093"
 SERVICE, BOOTSTRAP = f"{NAME}-kafka-brokers", f"{NAME}-kafka-bootstrap"
-CLUSTER_LABEL, REVISION, CA_GENERATION = (
+CLUSTER_LABEL, REVISION, OF_RESOURCES, CA_GENERATION = (
     "strimzi.io/cluster",
     "strimzi.io/revision",
+    "strimzi.io/resource-revision",
     "strimzi.io/cluster-ca-key-generation",
 )
 SELECTOR = {CLUSTER_LABEL: NAME, "strimzi.io/kind": "Kafka", "strimzi.io/name": f"{NAME}-kafka"}
@@ -84,7 +85,7 @@ def foreign_broker(
     """A broker that another team runs in the same cluster: in no pool, and without the labels of Strimzi."""
     config, secret = of_node(node_id, ids, certificates, certificates.ca, "4.1")
     config["data"]["server.config"] = text_of(_properties(node_id, ids, "broker"))
-    pod = _pod(kafka, node, node_id, 0)
+    pod = _pod(kafka, node, node_id, 0, {})
     pod["metadata"]["labels"] = {}
     return [config, secret, pod]
 
@@ -127,7 +128,8 @@ def pod_set(
     owns it, not the `Kafka` (`KafkaCluster.generatePodSets`).
     """
     name = f"{NAME}-{POOL}"
-    pods = [_pod(kafka, node, node_id, generation) for node_id in ids]
+    resources = pool["spec"].get("resources", {})
+    pods = [_pod(kafka, node, node_id, generation, resources) for node_id in ids]
     owner = owned_by("KafkaNodePool", GROUP, POOL, pool["metadata"]["uid"])
     spec = {"selector": {"matchLabels": {**SELECTOR, "strimzi.io/pool-name": POOL}}, "pods": pods}
     labels = {**SELECTOR, "strimzi.io/pool-name": POOL}
@@ -136,7 +138,8 @@ def pod_set(
     return made
 
 
-def _pod(kafka: dict[str, Any], node: Node, node_id: int, generation: int) -> dict[str, Any]:
+def _pod(kafka: dict[str, Any], node: Node, node_id: int, generation: int, resources: dict[str, Any]) -> dict[str, Any]:
+    """A pod. Its revision leaves out CPU and memory, which have one of their own (`PodRevision.java`)."""
     name, spec = pod_name(node_id), kafka["spec"]["kafka"]
     roles = {"strimzi.io/broker-role": "true", "strimzi.io/controller-role": "true"}
     labels = {**SELECTOR, **roles, "strimzi.io/pool-name": POOL, "strimzi.io/component-type": "kafka"}
@@ -170,12 +173,15 @@ def _pod(kafka: dict[str, Any], node: Node, node_id: int, generation: int) -> di
         "containers": [container],
         "volumes": volumes,
     }
-    annotations = {**template, "strimzi.io/kafka-version": spec["version"]}
+    annotations = {**template, "strimzi.io/kafka-version": spec["version"], CA_GENERATION: str(generation)}
     made["metadata"] |= {"labels": labels, "annotations": annotations}
-    revision = hashlib.sha1(json.dumps(made, sort_keys=True).encode(), usedforsecurity=False).hexdigest()[:8]
-    # Not part of the revision: a renewed certificate authority restarts pods by this annotation alone.
-    annotations |= {REVISION: revision, CA_GENERATION: str(generation)}
+    annotations |= {REVISION: _hash(made), OF_RESOURCES: _hash(resources)}
+    container["resources"] = resources
     return made
+
+
+def _hash(content: dict[str, Any]) -> str:
+    return hashlib.sha1(json.dumps(content, sort_keys=True).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
 def _object(version: str, kind: str, name: str, **content: Any) -> dict[str, Any]:

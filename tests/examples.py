@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkasim.fleet.fleet import write_fleet
+from kafkasim.fleet.plan import SMALL
 from tests.kafkasim.test_process import heard, simulator
 from tests.simulated.http import served, written_kubeconfig
 from tests.simulated.kubernetes import ApiServer
@@ -98,7 +100,9 @@ def replaced(text: str, words: Words) -> str:
 
 
 def steady(text: str) -> str:
-    """Without what differs from run to run: offsets, ages, who leads, and whether a node is a moment behind."""
+    """Without what differs from run to run: offsets, ages, who leads, whether a node is a moment behind, how long a run
+    of the pipeline takes, and where its tables are.
+    """
     text = re.sub(r"^Verifying: .* still reports .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"offset [0-9]+, epoch [0-9]+", "offset 43, epoch 1", text)
     text = re.sub(r"(?<=, for )[0-9]+[smh]\b|\b[0-9]+[smh](?= ago)", "0s", text)
@@ -107,6 +111,8 @@ def steady(text: str) -> str:
     text = re.sub(r"(?<=^Plan )sha256:[0-9a-f]{12}", PLAN, text, flags=re.MULTILINE)  # of the cluster, among others
     text = re.sub(r"(?<=revision )([a-z]+)-[0-9a-z]{8,10}\b", rf"\1-{REVISION}", text)
     text = text.replace(f"{REVISION}: restore", f"{EARLIER}: restore")
+    text = re.sub(r"(?<=; )[0-9.]+ s(?=, one core)", "3.6 s", text)
+    text = re.sub(r"(?<=tables in )/\S+(?=/tables$)", "/data", text, flags=re.MULTILINE)
     return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
 
@@ -157,7 +163,20 @@ def as_simulated(page: str) -> str:
     if MARK.format("strimzi") in page:
         with of_strimzi() as environment:
             page = rewritten(page, "strimzi", {CLUSTER_ID: CLUSTER_ID}, **environment)
+    if MARK.format("fleet") in page:
+        with of_fleet() as environment:
+            page = rewritten(page, "fleet", {CLUSTER_ID: CLUSTER_ID}, **environment)
     return page
+
+
+@contextmanager
+def of_fleet() -> Iterator[dict[str, str]]:
+    """The environment of commands in a folder with the logs of a generated fleet, `logs`, to which bash links them."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_fleet(Path(folder, "fleet"), SMALL)
+        begin = Path(folder, "begin.sh")
+        begin.write_text(f"ln -s {folder}/fleet/logs logs\n")
+        yield {"BASH_ENV": str(begin)}
 
 
 @contextmanager
@@ -175,7 +194,7 @@ def of_strimzi() -> Iterator[dict[str, str]]:
         yield {"KUBECONFIG": str(written_kubeconfig(Path(folder), address))}
 
 
-SCENES = (*SIMULATED, "strimzi", "approval", "installed", "rolled")
+SCENES = (*SIMULATED, "strimzi", "fleet", "approval", "installed", "rolled")
 """The last three are on Kubernetes: the operator as a process with simulated Kafka; all of it, as README installs it;
 nine nodes that were rolled."""
 

@@ -64,8 +64,8 @@ _CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
 if that is old and a killed run has committed a newer one. Only `maintain` knows which entries are needed.
 """
 
-
 _OTHER_RUN = "another run has written to it meanwhile"
+_RESTORE = "another program changed a table; restore it, or give another output"
 
 
 class OutputError(Exception):
@@ -133,7 +133,8 @@ class Output:
         except stores.StoreError as error:
             raise OutputError(str(error)) from None
         except (DeltaError, OSError, pa.ArrowException) as error:
-            raise OutputError(f"{output}: {stores.reason(error)}; check the path and the rights") from None
+            remedy = _RESTORE if "Unsupported" in str(error) else "check the path and the rights"
+            raise OutputError(f"{output}: {stores.reason(error)}; {remedy}") from None
         except OtherVersionError as error:
             remedy = "use the release that wrote it, or give another output, which gets what the inputs still have"
             raise OutputError(f"{output}: {error}; {remedy}") from None
@@ -162,7 +163,9 @@ class Output:
             raise OutputError(f"{self._output}/{RUNS}: {problem}")
         if not versions:
             return
-        ledgers = dict(self._rows(LEDGER, self._at(LEDGER, versions[LEDGER])))
+        ledger_table = self._at(LEDGER, versions[LEDGER])
+        self._delta.setdefault(LEDGER, ledger_table)  # each run commits to it: it is opened once
+        ledgers = dict(self._rows(LEDGER, ledger_table))
         self.ledger = Ledger.of(Ledger.from_json(row["document"]) for row in ledgers.values())
         self._set_tables(last["sequence"], versions, {LEDGER: [*ledgers], **self.ledger.files()})
 

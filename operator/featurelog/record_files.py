@@ -31,7 +31,8 @@ ROWS = pa.schema([*_LABELS, *RECORDS])
 
 _ROWS, _GROUP = 32_768, 8 * 1024 * 1024
 """Rows, and their bytes, at which a row group is complete."""
-_SMALL = 4096  # rows: fewer make a small file
+SMALL = 4096
+"""Rows: fewer make a small file."""
 
 
 def new_path(table_name: str, suffix: str = ".parquet") -> str:
@@ -62,7 +63,7 @@ def write_records(batches: Iterable[pa.RecordBatch], output: str) -> RecordFile:
         return RecordFile(None)
     path = new_path(METADATA_RECORDS)
     with stores.new_file(output, path) as stream:
-        with _writer(stream, is_small=first.num_rows < _SMALL) as writer:
+        with _writer(stream, is_small=first.num_rows < SMALL) as writer:
             rows, times = _write_behind(writer, itertools.chain((first,), groups))
         return RecordFile(path, rows, stream.tell(), times)
 

@@ -25,16 +25,20 @@ from kraftlog import files
 
 
 def drop_old_files(
-    ledger: Ledger, output: str, listed: Mapping[tuple[str, str], Collection[str]], before_ms: int
+    ledger: Ledger, output: str, listed: Mapping[tuple[str, str], Collection[str]], now_ms: int, keep_ms: int
 ) -> int:
     """Drop files from the ledger, and return their number. The tables of their clusters lose the checkpoint, so that
     the next run makes them of all records that are left.
 
     output: folder or URI of the tables. listed: names of the files that are in the inputs, by folders of cluster and
-    node. before_ms: time of the newest snapshot with which a log may begin, in ms since 1970. Raises OutputError.
+    node. now_ms: time of this machine, in ms since 1970. keep_ms: age of the newest snapshot with which a log may
+    begin. It counts from the newest record of the cluster, so that a clock of this machine that is fast drops nothing
+    more; and from `now_ms` at the latest, so that the fast clock of a leader does not either. Raises OutputError.
     """
     count, clusters = 0, set[str]()
+    newest = _newest(ledger)
     for node in ledger.nodes:
+        before_ms = min(now_ms, newest.get(node.cluster, 0)) - keep_ms
         base = _base(node, output, listed.get((node.cluster, node.node), ()), before_ms)
         old = [name for name, entry in node.files.items() if _is_before(base, name, entry)]
         for name in old:
@@ -46,6 +50,16 @@ def drop_old_files(
             without = {name: file for name, file in derivation.files.items() if name != CHECKPOINTS}
             ledger.derived[key] = replace(derivation, files=without)
     return count
+
+
+def _newest(ledger: Ledger) -> Mapping[str, int]:
+    """By folder of a cluster, the time of the newest record of its logs, in ms since 1970."""
+    newest: dict[str, int] = {}
+    for node in ledger.nodes:
+        for part in node.parts():
+            if part.times is not None:
+                newest[node.cluster] = max(newest.get(node.cluster, 0), part.times[1])
+    return newest
 
 
 def _base(node: Node, output: str, present: Collection[str], before_ms: int) -> int:

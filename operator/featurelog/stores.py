@@ -35,6 +35,9 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SECRET = re.compile(r"(?i)secret|key|password|token|credential")
 _LONGEST = 300  # characters of a message
 
+os.environ.setdefault("RUST_LOG", "error")
+"""delta-rs reads it when it is imported. It would print warnings beside the error that a run ends with."""
+
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
@@ -52,6 +55,14 @@ _REFUSED = {
     "INVALID_ACCESS_KEY_ID": "access denied: the access key is unknown ({operation})",
 }
 """Messages by Amazon's name of an error, as Arrow writes it."""
+NO_CREDENTIALS_SET = (
+    "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, or give the pod or machine a role"
+)
+_OF_DELTA = {
+    r"no credentials found in chain|error occurred while loading credentials|169\.254\.169\.254": NO_CREDENTIALS_SET,
+    r"client error \(Connect\) (?P<why>.*)": "the store cannot be reached: {why}",
+}
+"""Messages by patterns of the texts of delta-rs about a store that did not answer, which may have a group `why`."""
 _CODES = {
     "NoSuchBucket": "NO_SUCH_BUCKET",
     "AccessDenied": "ACCESS_DENIED",
@@ -177,6 +188,9 @@ def reason(error: Exception) -> str:
         text = _REFUSED.get(match[1], "{code} ({operation}): {why}").format(**parts)
     elif code and code[1] in _CODES:
         text = _REFUSED[_CODES[code[1]]].format(operation="Delta table")
+    for pattern, of_delta in _OF_DELTA.items():
+        if match := re.search(pattern, text):
+            text = of_delta.format(**match.groupdict())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
@@ -201,6 +215,8 @@ def for_delta(uri: str) -> tuple[str, dict[str, str]]:
         "max_retries": str(ATTEMPTS - 1),
         "AWS_REGION": _region(bucket, options) or "us-east-1",
     }
+    if "AWS_ACCESS_KEY_ID" not in os.environ:  # else it looks for a profile only if the store is Amazon's
+        delta_options["AWS_FORCE_CREDENTIAL_LOAD"] = "true"
     scheme = options.get("scheme", "https")
     if "endpoint_override" in options:
         delta_options["AWS_ENDPOINT_URL"] = f"{scheme}://{options['endpoint_override']}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
@@ -32,6 +33,13 @@ _BETWEEN = frozenset({Phase.MIGRATING, Phase.FINALIZING, Phase.ROLLING_BACK})
 """Phases in which no cluster should stay."""
 
 
+def _gauge_of_resources(
+    registry: CollectorRegistry, name: str, description: str, labels: tuple[str, ...] = ()
+) -> Gauge:
+    """A gauge for each resource. `labels`: besides its namespace and name."""
+    return Gauge(name, description, (*_OF_RESOURCE, *labels), registry=registry)
+
+
 class Metrics:
     """The `ReconciliationListener` of the controller, and the `Recorder` of connections to Kafka."""
 
@@ -40,6 +48,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which is not needed
         self.registry = CollectorRegistry()
         self._shown: dict[ResourceKey, Status] = {}  # the status whose series exist, by resource
+        gauge = partial(_gauge_of_resources, self.registry)
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Reconciliations that ended.", ("result",), registry=self.registry
         )
@@ -76,92 +85,64 @@ class Metrics:
             ("namespace",),
             registry=self.registry,
         )
-        self._reason = Gauge(
+        self._reason = gauge(
             "kafkafeatures_condition_reason",
             "1 for the status and the reason that a condition has.",
-            (*_OF_RESOURCE, "type", "status", "reason"),
-            registry=self.registry,
+            ("type", "status", "reason"),
         )
-        self._rollout = Gauge(
-            "kafkafeatures_rollout_nodes",
-            "Nodes of a rolling restart that is in progress: done, total.",
-            (*_OF_RESOURCE, "count"),
-            registry=self.registry,
+        self._rollout = gauge(
+            "kafkafeatures_rollout_nodes", "Nodes of a rolling restart that is in progress: done, total.", ("count",)
         )
-        self._condition = Gauge(
+        self._condition = gauge(
             "kafkafeatures_condition",
             "1 for the status of a condition, 0 for the other two; no series while the condition is absent.",
-            (*_OF_RESOURCE, "type", "status"),
-            registry=self.registry,
+            ("type", "status"),
         )
-        self._level = Gauge(
+        self._level = gauge(
             "kafkafeatures_feature_level",
             "Levels of a feature: finalized, desired, supported_min and supported_max of all nodes.",
-            (*_OF_RESOURCE, "feature", "kind"),
-            registry=self.registry,
+            ("feature", "kind"),
         )
-        self._drift = Gauge(
+        self._drift = gauge(
             "kafkafeatures_drift",
             "1 while drift is detected: a level that had been reached was changed outside KafkaFeatures.",
-            _OF_RESOURCE,
-            registry=self.registry,
         )
-        self._suspended = Gauge(
-            "kafkafeatures_suspended",
-            "1 while the resource is suspended, also if it is in sync.",
-            _OF_RESOURCE,
-            registry=self.registry,
-        )
-        self._approval = Gauge(
-            "kafkafeatures_approval_pending", "1 while a plan waits for approval.", _OF_RESOURCE, registry=self.registry
-        )
-        self._approval_since = Gauge(
+        self._suspended = gauge("kafkafeatures_suspended", "1 while the resource is suspended, also if it is in sync.")
+        self._approval = gauge("kafkafeatures_approval_pending", "1 while a plan waits for approval.")
+        self._approval_since = gauge(
             "kafkafeatures_approval_pending_since_timestamp_seconds",
             "Since when a plan has been waiting for approval; 0 without one.",
-            _OF_RESOURCE,
-            registry=self.registry,
         )
-        self._phase = Gauge(
+        self._phase = gauge(
             "kafkafeatures_migration_phase",
             "1 for the phase of a migration from ZooKeeper, 0 for the others; no series where none is wanted or open.",
-            (*_OF_RESOURCE, "phase"),
-            registry=self.registry,
+            ("phase",),
         )
-        self._modes = Gauge(
+        self._modes = gauge(
             "kafkafeatures_migration_brokers",
             "Brokers in each mode while a migration is wanted: zookeeper, flagged, kraft.",
-            (*_OF_RESOURCE, "mode"),
-            registry=self.registry,
+            ("mode",),
         )
-        self._lag = Gauge(
+        self._lag = gauge(
             "kafkafeatures_migration_lag_records",
             "Records of the metadata log that are not written to ZooKeeper yet; no series before both are written.",
-            _OF_RESOURCE,
-            registry=self.registry,
         )
-        self._differences = Gauge(
+        self._differences = gauge(
             "kafkafeatures_migration_differences",
             "Differences between ZooKeeper and the metadata log in the last comparison; no series without a result.",
-            _OF_RESOURCE,
-            registry=self.registry,
         )
-        self._blocking_clients = Gauge(
+        self._blocking_clients = gauge(
             "kafkafeatures_blocking_clients",
             "API versions that clients use and the target lacks; no series while the evidence does not tell.",
-            (*_OF_RESOURCE, "target"),
-            registry=self.registry,
+            ("target",),
         )
-        self._progress = Gauge(
+        self._progress = gauge(
             "kafkafeatures_migration_last_progress_timestamp_seconds",
             "When a migration last moved, between two phases at which it can stay; no series at those.",
-            _OF_RESOURCE,
-            registry=self.registry,
         )
-        self._success = Gauge(
+        self._success = gauge(
             "kafkafeatures_last_success_timestamp_seconds",
             "When a reconciliation of the resource last ended without an error.",
-            _OF_RESOURCE,
-            registry=self.registry,
         )
         build = Gauge("kafkafeatures_build_info", "Always 1.", ("version",), registry=self.registry)
         build.labels(__version__).set(1)
@@ -203,7 +184,7 @@ class Metrics:
         """Count the seconds between a wake-up and its reconciliation."""
         self._waited.observe(seconds)
 
-    def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
+    def reconciled(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
         """See `ReconciliationListener` of the controller."""
         self._passes.labels(result).inc()
         if result == "failed":
@@ -265,12 +246,10 @@ class RecorderMetrics:
     """Implements `RecordingListener` of `kafka/recorder`, which calls it, also from its thread."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], datetime]) -> None:
-        self._clock = clock
-        self._success = Gauge(
+        self._clock, gauge = clock, partial(_gauge_of_resources, registry)
+        self._success = gauge(
             "kafkafeatures_recorder_last_success_timestamp_seconds",
             "When all of the metadata log that was committed was last on disk.",
-            _OF_RESOURCE,
-            registry=registry,
         )
         self._failures = Counter(
             "kafkafeatures_recorder_failures", "Metadata logs that were not recorded.", ("reason",), registry=registry
@@ -284,18 +263,13 @@ class RecorderMetrics:
             "Recordings that begin anew, behind records that are missing or beside what the log contradicts.",
             registry=registry,
         )
-        self._last_gap = Gauge(
+        self._last_gap = gauge(
             "kafkafeatures_recorder_last_gap_timestamp_seconds",
             "When a recording of the resource last began anew; no series before.",
-            _OF_RESOURCE,
-            registry=registry,
         )
         self._held = Gauge("kafkafeatures_recorder_held_bytes", "Bytes of all recordings.", registry=registry)
-        self._room = Gauge(
-            "kafkafeatures_recorder_room_bytes",
-            "Bytes that can be recorded before the oldest segments are removed.",
-            _OF_RESOURCE,
-            registry=registry,
+        self._room = gauge(
+            "kafkafeatures_recorder_room_bytes", "Bytes that can be recorded before the oldest segments are removed."
         )
         for reason in REASONS:
             self._failures.labels(reason)

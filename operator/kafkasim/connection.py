@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.errors import Disconnected, ErrorCode, NotListening, TimedOut, Unreachable, UnsupportedApi
+from kafkafeatures.kafka.base.errors import Disconnected, ErrorCode, NotListening, TimedOut, Unreachable
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.probe.quorum import QUORUM_TIMEOUT
 from kafkafeatures.kafka.wire import codec
@@ -96,16 +96,18 @@ class TypedConnection:
         # follows: with CLUSTER_ACTION it may read the metadata log
         self._answers = NodeAnswers(network.world_of(node), node, self._clock, follows=network.access.cluster_action)
         self.peer = network.world.ips.get((node.role, node.id), node.host)
-        self.api_versions = self._answers.own_api_versions(version := self._version(ApiVersionsRequest()))
+        self.api_versions = self._answers.own_api_versions(
+            version := codec.version_for(ApiVersionsRequest(), self._answers.apis)
+        )
         self.refuses_name: bool | None = None
         if request is not None and version >= request.names_node_from:
             self.refuses_name = (
-                self._answers.api_versions_for(request, version).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+                self._answers.named_api_versions(request, version).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             )
 
     async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """The node's answer, in the highest version both sides have. Raises KafkaError."""
-        version = self._version(message)
+        version = codec.version_for(message, self._answers.apis)
         self._must_live()
         timeout = self._timeout if timeout is None else timeout
         self._clock.until_ms = self._clock.now_ms() + int(timeout * 1000)
@@ -124,21 +126,11 @@ class TypedConnection:
 
     async def close(self) -> None:
         """Close the connection; requests raise Disconnected from now on."""
-        self.closed = True
+        self.drop()
 
     def drop(self) -> None:
         """Close the connection, as after an error."""
         self.closed = True
-
-    def _version(self, message: Request[Any]) -> int:
-        api = codec.api_of(message.api_key)
-        theirs = self._answers.apis.get(message.api_key)
-        if theirs is None:
-            raise UnsupportedApi(f"the node does not offer {api.name}")
-        version = min(api.versions.max, theirs.max)
-        if version < max(api.versions.min, theirs.min):
-            raise UnsupportedApi(f"the node offers {api.name} {theirs}, we speak {api.versions}")
-        return version
 
     def _must_live(self) -> None:
         if self.closed or self._node.incarnation != self._life or not self._network.reaches(self._node):

@@ -335,7 +335,6 @@ class Head(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes, header included."""
         return LENGTH_END + self.length
 
     def batch(self, data: Pieces, position: int) -> Batch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from sys import getsizeof
 from typing import Any
 from uuid import UUID
@@ -126,7 +127,7 @@ class ClientState:
 
     def quota(self, data: Data) -> None:
         """Apply CLIENT_QUOTA_RECORD."""
-        entity = tuple(sorted(((part["entityType"], part["entityName"]) for part in data["entity"]), key=_type))
+        entity = tuple(sorted(((part["entityType"], part["entityName"]) for part in data["entity"]), key=itemgetter(0)))
         if data["remove"]:
             self.quotas.drop((entity, data["key"]))
         else:
@@ -135,10 +136,6 @@ class ClientState:
     def producer_ids(self, data: Data) -> None:
         """Apply PRODUCER_IDS_RECORD: a broker got a block of producer ids."""
         self.next_producer_id = data["nextProducerId"]
-
-
-def _type(part: tuple[str, str | None]) -> str:
-    return part[0]
 
 
 def _weight_of_right(_: UUID, right: Right) -> int:

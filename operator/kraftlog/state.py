@@ -209,7 +209,7 @@ def _weight_of_level(name: str, _: int) -> int:
     return _LEVEL + getsizeof(name)
 
 
-def _weight_of_dropped(key: tuple[str, int], _: int) -> int:
+def _weight_of_dropped(key: tuple[str, int], _: int) -> int:  # no lambda: checkpoints pickle a state
     return _weight_of_level(*key)
 
 

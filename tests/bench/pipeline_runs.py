@@ -77,6 +77,7 @@ def main(
     `driver_processor` of this one and those that it started.
     """
     gc.freeze()
+    gc.set_threshold(10_000)
     loaded = time.monotonic()
     with ExitStack() as stack:
         engine = one_core() if master is None else on_spark(stack, master, settings)

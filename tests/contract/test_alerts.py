@@ -72,7 +72,7 @@ def reconciliations(every: int, *, recorded: Callable[[int], bool]) -> Scenario:
 
     def report(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
         if minute % every == 0:
-            metrics.passed(ORDERS, "success", 0.1, Status())
+            metrics.reconciled(ORDERS, "success", 0.1, Status())
             if recorded(minute):
                 recorder.recorded(ORDERS)
 
@@ -108,7 +108,7 @@ def test_an_alert_fires_after_an_hour_where_the_volume_hangs_from_the_start(ever
 
 def test_no_alert_fires_for_an_operator_without_a_recorder() -> None:
     metrics = Metrics(environment=SYSTEM)
-    metrics.passed(ORDERS, "success", 0.1, Status())
+    metrics.reconciled(ORDERS, "success", 0.1, Status())
     assert evaluated(RULES["NotRecorded"].expression, _samples(metrics, "NotRecorded"), 0.0) == {}
 
 
@@ -120,7 +120,7 @@ def ready_with(reason: str, *others: StatusCondition, status: str = "False") -> 
     ready = StatusCondition(type="Ready", status=status, last_transition_time=SINCE, reason=reason, message="m")
 
     def report(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
-        metrics.passed(ORDERS, "success", 0.1, Status(conditions=(*others, ready)))
+        metrics.reconciled(ORDERS, "success", 0.1, Status(conditions=(*others, ready)))
 
     return report
 
@@ -156,8 +156,8 @@ def test_an_alert_fires_for_a_suspension_after_a_week() -> None:
 def test_the_alert_for_a_stalled_resource_has_the_reason() -> None:
     assert fired_after(ready_with("Halted", condition("Stalled", "Halted")), alert="Stalled") == 5
     metrics = Metrics(environment=SYSTEM)
-    metrics.passed(ORDERS, "success", 0.1, Status(conditions=(condition("Stalled", "Halted"),)))
-    metrics.passed(
+    metrics.reconciled(ORDERS, "success", 0.1, Status(conditions=(condition("Stalled", "Halted"),)))
+    metrics.reconciled(
         ResourceKey("kafka", "new"), "success", 0.1, Status(conditions=(condition("Stalled", "OfNextYear"),))
     )
     found = evaluated(RULES["Stalled"].expression, _samples(metrics, "Stalled"), 0.0)
@@ -166,7 +166,7 @@ def test_the_alert_for_a_stalled_resource_has_the_reason() -> None:
 
 def test_an_alert_selects_only_the_operator_of_its_release() -> None:
     metrics = Metrics(environment=SYSTEM)
-    metrics.passed(ORDERS, "success", 0.1, Status(conditions=(condition("Stalled", "Halted"),)))
+    metrics.reconciled(ORDERS, "success", 0.1, Status(conditions=(condition("Stalled", "Halted"),)))
     assert evaluated(RULES["Stalled"].expression, _samples(metrics, "Stalled"), 0.0)
     for other_release in ({"job": "another"}, {"namespace": "of-another"}):
         elsewhere = {
@@ -197,7 +197,7 @@ def migrating(*phases: tuple[int, str], rolled_every: int = 0, lag: int = 0) -> 
         phase = [name for begin, name in phases if begin <= minute][-1]
         brokers = BrokersByMode(kraft=minute // rolled_every if rolled_every else 0)
         now = MigrationStatus(phase=phase, brokers=brokers, lag_records=lag)
-        metrics.passed(ORDERS, "success", 0.1, Status(migration=now))
+        metrics.reconciled(ORDERS, "success", 0.1, Status(migration=now))
 
     return report
 
@@ -226,7 +226,7 @@ def test_an_alert_fires_where_zookeeper_lags_for_a_quarter_of_an_hour() -> None:
 def test_no_alert_fires_for_a_migration_that_was_removed_from_the_document() -> None:
     def report(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
         migration = MigrationStatus(phase="Migrating", lag_records=500) if minute < 10 else None
-        metrics.passed(ORDERS, "success", 0.1, Status(migration=migration))
+        metrics.reconciled(ORDERS, "success", 0.1, Status(migration=migration))
 
     assert fired_after(report, alert="MigrationStuck") is None
     assert fired_after(report, alert="MigrationLag") is None

@@ -57,7 +57,7 @@ def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     metrics.follow(lambda: 0, {"": lambda: True})
     metrics.answered(200)
     metrics.notified("delivered")
-    metrics.passed(ResourceKey("kafka", "orders"), "success", 0.1, STATUS)
+    metrics.reconciled(ResourceKey("kafka", "orders"), "success", 0.1, STATUS)
     metrics.suspended(ResourceKey("kafka", "orders"), holds=True)
     recorder = metrics.of_recorder()
     recorder.recorded(ResourceKey("kafka", "orders"))

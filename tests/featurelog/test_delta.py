@@ -153,6 +153,17 @@ def test_rows_that_another_program_added_are_removed_by_the_next_run(grown: Path
     assert rows(grown, "feature_timeline") == tables(grown)["feature_timeline"]
 
 
+def test_a_table_that_another_program_changed_to_a_feature_of_delta_that_is_not_known_is_refused(
+    grown: Path,
+) -> None:
+    features = {"readerFeatures": ["newest"], "writerFeatures": ["newest"]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    next_version = load(str(grown))[0].versions["rolls"] + 1
+    (grown / "rolls" / "_delta_log" / f"{next_version:020}.json").write_text(json.dumps(protocol))
+    with pytest.raises(OutputError, match=r"'newest'.*; another program changed a table; restore it, or give another"):
+        load(str(grown))
+
+
 def test_a_column_that_a_release_adds_is_null_in_files_of_an_older_one(
     grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from featurelog.delta import Output, load
 from featurelog.record_files import METADATA_RECORDS
 from featurelog.retention import drop_old_files
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkasim.fleet.files import write_cluster
@@ -25,13 +26,18 @@ from tests.featurelog.inputs import put, run, tables
 from tests.featurelog.test_growing import SCALE, days, derived
 from tests.kraftlog.build import NOW, batch, broker, checkpoint, control_batch, no_op, segment, snapshot
 
-KEEP_LOG_DAYS = 4
+KEEP_LOG_DAYS = 7
+DAYS = SCALE.days + 3
+LAST_MS = UNTIL_MS + 3 * DAY_MS
+"""When the newest record was written."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Eight days of a cluster in `all`, which were read into `out`; then Kafka deleted all but the last two in `in`."""
-    write_cluster(tmp_path / "all" / "orders", days(), SCALE)
+    """Eleven days of a cluster in `all`, which were read into `out`; then Kafka deleted all but the last of `in`."""
+    history = days()
+    history.until_day(DAYS)
+    write_cluster(tmp_path / "all" / "orders", history, replace(SCALE, days=DAYS, kept_days=DAYS))
     shutil.copytree(tmp_path / "all", tmp_path / "in")
     run([tmp_path / "in"], tmp_path / "out", piece=1 << 24)
     delete(tmp_path / "in" / "orders")
@@ -66,7 +72,7 @@ def listed(inputs: Path) -> dict[str, set[str]]:
 def test_after_old_files_are_dropped_the_tables_are_those_of_the_files_that_are_left(folder: Path) -> None:
     output, before = Output.open(str(folder / "out")), names(folder / "out")
     present = {("orders", node): of_node for node, of_node in listed(folder / "in").items()}
-    count = drop_old_files(output.ledger, str(folder / "out"), present, UNTIL_MS - KEEP_LOG_DAYS * DAY_MS)
+    count = drop_old_files(output.ledger, str(folder / "out"), present, LAST_MS, KEEP_LOG_DAYS * DAY_MS)
     output.commit(output.ledger)
     left = names(folder / "out")
     assert count == sum(len(before[node] - left[node]) for node in before) > 0
@@ -85,13 +91,21 @@ def test_after_old_files_are_dropped_the_tables_are_those_of_the_files_that_are_
 
 def test_files_that_are_in_the_inputs_or_behind_the_last_old_snapshot_are_not_dropped(folder: Path) -> None:
     everything = {("orders", node): of_node for node, of_node in names(folder / "out").items()}
-    assert dropped(folder / "out", everything, UNTIL_MS) == 0
-    assert dropped(folder / "out", {}, UNTIL_MS - 30 * DAY_MS) == 0, "no snapshot is as old"
+    assert dropped(folder / "out", everything, DAY_MS) == 0
+    assert dropped(folder / "out", {}, 30 * DAY_MS) == 0, "no snapshot is as old"
 
 
-def dropped(output: Path, present: Mapping[tuple[str, str], Collection[str]], before_ms: int) -> int:
+def test_a_clock_of_this_machine_that_is_fast_drops_no_more_files_and_one_that_is_slow_fewer(folder: Path) -> None:
+    count = dropped(folder / "out", {}, KEEP_LOG_DAYS * DAY_MS)
+    assert dropped(folder / "out", {}, KEEP_LOG_DAYS * DAY_MS, LAST_MS + 4000 * DAY_MS) == count > 0
+    assert dropped(folder / "out", {}, KEEP_LOG_DAYS * DAY_MS, LAST_MS - 30 * DAY_MS) == 0
+
+
+def dropped(
+    output: Path, present: Mapping[tuple[str, str], Collection[str]], keep_ms: int, now_ms: int = LAST_MS
+) -> int:
     """The number of files that would be dropped."""
-    return drop_old_files(load(str(output))[1], str(output), present, before_ms)
+    return drop_old_files(load(str(output))[1], str(output), present, now_ms, keep_ms)
 
 
 def empty_snapshot(written_ms: int, last_record_ms: int) -> bytes:
@@ -104,34 +118,34 @@ SNAPSHOT = snapshot(broker(1, 5))
 
 
 @pytest.mark.parametrize(
-    ("content", "before_ms", "count"),
+    ("content", "keep_ms", "count"),
     [
-        (SNAPSHOT, NOW + DAY_MS, 1),
-        (SNAPSHOT[:-10], NOW + DAY_MS, 0),
-        (SNAPSHOT.removesuffix(control_batch(2, FOOTER)), NOW + DAY_MS, 0),
-        (empty_snapshot(0, 0), NOW - DAY_MS, 1),
-        (empty_snapshot(NOW, 0), NOW - DAY_MS, 0),
-        (empty_snapshot(0, NOW), NOW - DAY_MS, 0),
+        (SNAPSHOT, DAY_MS, 1),
+        (SNAPSHOT[:-10], DAY_MS, 0),
+        (SNAPSHOT.removesuffix(control_batch(2, FOOTER)), DAY_MS, 0),
+        (empty_snapshot(0, 0), 3 * DAY_MS, 1),
+        (empty_snapshot(NOW, 0), 3 * DAY_MS, 0),
+        (empty_snapshot(0, NOW), 3 * DAY_MS, 0),
     ],
     ids=["old", "cut off", "cut off between batches", "old by both clocks", "young by the node's clock",
          "young by the leader's clock"],
 )  # fmt: skip
 def test_a_log_begins_only_with_a_complete_snapshot_that_is_old_by_the_clocks_of_node_and_leader(
-    tmp_path: Path, content: bytes, before_ms: int, count: int
+    tmp_path: Path, content: bytes, keep_ms: int, count: int
 ) -> None:
     put(tmp_path / "in", "orders", "1", segment(0), batch(0, broker(1, 5)))
     put(tmp_path / "in", "orders", "1", checkpoint(1), content)
-    put(tmp_path / "in", "orders", "1", segment(1), batch(1, no_op()))
+    put(tmp_path / "in", "orders", "1", segment(1), batch(1, no_op()) + batch(2 * DAY_MS, no_op()))
     for end in range(2, 6):
         put(tmp_path / "in", "orders", "1", checkpoint(end), SNAPSHOT)
     run([tmp_path / "in"], tmp_path / "out")
-    assert dropped(tmp_path / "out", {}, before_ms) == count
+    assert dropped(tmp_path / "out", {}, keep_ms, 2 * DAY_MS + NOW) == count
 
 
 def test_snapshots_that_prove_which_copies_are_of_different_nodes_are_not_dropped(folder: Path) -> None:
     before = proved(folder / "out")
     output = Output.open(str(folder / "out"))
-    drop_old_files(output.ledger, str(folder / "out"), {}, UNTIL_MS)
+    drop_old_files(output.ledger, str(folder / "out"), {}, LAST_MS, 0)
     output.commit(output.ledger)
     run([folder / "in"], folder / "out", piece=1 << 24)
     assert proved(folder / "out") == before == [[101, 102, 103]]
@@ -148,7 +162,7 @@ def test_no_file_is_dropped_between_those_that_are_in_the_inputs(folder: Path) -
     (node, of_node), *_ = names(folder / "out").items()
     first = min(name for name in of_node if name.endswith(".log"))
     ledger = load(str(folder / "out"))[1]
-    drop_old_files(ledger, str(folder / "out"), {("orders", node): {first}}, UNTIL_MS)
+    drop_old_files(ledger, str(folder / "out"), {("orders", node): {first}}, LAST_MS, 0)
     (left,) = (set(each.files) for each in ledger.nodes if each.node == node)
     assert left == of_node
 
@@ -159,7 +173,7 @@ def test_the_command_says_how_many_files_it_dropped_and_refuses_less_than_a_week
     config = folder / "pipeline.yaml"
     config.write_text("inputs: [in]\noutput: out\n")
     words = ["pipeline", "maintain", "--config", str(config), "--keep-log-days"]
-    monkeypatch.setattr(time, "time", lambda: (UNTIL_MS + 3 * DAY_MS) / 1000)
+    monkeypatch.setattr(time, "time", lambda: LAST_MS / 1000)
     before = names(folder / "out")
     assert main([*words, "6"]) == Exit.USAGE
     assert capsys.readouterr().err.count("\n") == 1

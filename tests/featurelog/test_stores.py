@@ -65,6 +65,9 @@ def test_the_folder_of_documents_and_the_file_of_metrics_must_be_paths_not_uris(
 AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during ListObjectsV2 operation: {}"
 
 
+NO_KEYS = "no credentials found in chain. Attempted:"
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -78,6 +81,14 @@ AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during Lis
         (
             RuntimeError(f"\x1b[31m\u21b3\x1b[0m 403 Forbidden: <?xml?><Code>AccessDenied</Code><Key>{HIDDEN}</Key>"),
             "access denied (Delta table)",
+        ),
+        (RuntimeError(f"Not supported\n \u21b3 {NO_KEYS}\n \u21b3 StorageOptions {HIDDEN}"), stores.NO_CREDENTIALS_SET),
+        (OSError("Error performing PUT http://169.254.169.254/latest/api/token in 6 ms"), stores.NO_CREDENTIALS_SET),
+        (
+            OSError(
+                "GET http://h:1/ in 1s, after 2 retries - HTTP error\n\u21b3 client error (Connect)\n\u21b3 dns error"
+            ),
+            "the store cannot be reached: dns error",
         ),
         (ValueError("two\nlines"), "two lines"),
         (ValueError("x" * 1000), "x" * 300 + "..."),
@@ -132,6 +143,7 @@ def test_an_export_uri_leads_to_the_same_store_as_an_input_uri(
 ) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
     store, delta_options = stores.for_delta(uri)
     assert store == place
     assert {name: value for name, value in delta_options.items() if name.startswith("AWS")} == options

@@ -45,7 +45,7 @@ def series(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
 
 
 def passed(metrics: Metrics, name: str, status: Status) -> None:
-    metrics.passed(ResourceKey("ns", name), "success", 0.1, status)
+    metrics.reconciled(ResourceKey("ns", name), "success", 0.1, status)
 
 
 def test_a_value_that_left_the_status_has_no_metric() -> None:

@@ -21,7 +21,7 @@ from tests.examples import (
 )
 
 
-@pytest.mark.parametrize("name", {name: None for scene in (*SIMULATED, "strimzi") for name in pages_of(scene)})
+@pytest.mark.parametrize("name", {name: None for scene in (*SIMULATED, "strimzi", "fleet") for name in pages_of(scene)})
 def test_the_output_on_each_page_is_what_its_commands_print(name: str) -> None:
     page = (ROOT / name).read_text()
     assert as_simulated(page) == page, "run: make docs"

@@ -126,7 +126,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a broker keeps nothing", "if self.via is Via.BROKER and age < BROKER_KEEPS:", "if False:"),
         ("nobody else has it on its way", "if not self.accepted and age < (delay := pair.on_its_way(self.at)):",
          "if False and (delay := pair.on_its_way(self.at)):"),
-        ("no dry run is waited for", "if pair.unjudged.reason:", "if False:"),
+        ("no dry run is waited for", "if outcome.reason:", "if False:"),
         ("one broker proves a level", "if level is None or latest.no_quorum is not None:", "if level is None:"),
         ("a yes is forgotten",
          "if level != self.step.from_level or self.accepted:", "if level != self.step.from_level:"),

@@ -154,7 +154,7 @@ class Process:
 
     # --- what the reconciler tells ---
 
-    def passed(self, key: ResourceKey, result: str, seconds: float, status: object) -> None:
+    def reconciled(self, key: ResourceKey, result: str, seconds: float, status: object) -> None:
         """Count a reconciliation that has ended."""
         self.world.reconciled()
 

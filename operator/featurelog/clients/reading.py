@@ -127,9 +127,11 @@ class _Reading:
         self._scrapes: list[Scrape] = []
         self._refused: list[RefusedRequest] = []
         self._logs = {file.path: (uri, file, file.size) for uri, file, _ in task.logs}
-        """Request logs by path, each with its input and the begin of what is read of it; its size: nothing is."""
-        self._before = {file.path: end for _, file, end in task.logs}
-        """The time in ms after which a request log has no request before that begin."""
+        """By path of a request log: its input, the file, and the offset of the first byte that this task counts, which
+        is the size of a file of which it counts nothing.
+        """
+        self._earlier_until = {file.path: end for _, file, end in task.logs}
+        """By path of a request log: the latest time in ms that a request before that offset may have."""
         self._sections: dict[int, dict[Path, SectionFile]] = {}
         self._exposition = ExpositionReader()
 
@@ -215,7 +217,7 @@ class _Reading:
                 for hour in read_hours(stream, counter):
                     rejected, is_silent = rejected + hour.rejected, False
                     self._result.ends[file.path] = max(hour.last, self._result.ends.get(file.path, 0))
-                    self._before[file.path] = min(hour.first, self._before.get(file.path, hour.first))
+                    self._earlier_until[file.path] = min(hour.first, self._earlier_until.get(file.path, hour.first))
                     path = write_hour(self._folder, self._task.broker, hour, "full")
                     if path is not None:
                         self._add(hour, path, file.name, hour.section)
@@ -307,7 +309,7 @@ class _Reading:
         by_connection = {each.connection: each.address for each in refused}
         search = ClientSearch({*by_connection.values()}, by_connection.keys())
         for path, (uri, file, begin) in self._logs.items():
-            start = 0 if self._before.get(path, 0) >= since else begin
+            start = 0 if self._earlier_until.get(path, 0) >= since else begin
             if start < file.size:
                 with suppress(LogUnreadable, FileNotFoundError), closing(_opened(uri, file, begin=start)) as stream:
                     search.read(stream)

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelog.tables.inputs import ClusterCopies, FileRecords, PartRecords
-from featurelog.tables.scans import Former, Scan, header_ms, merged_losses
+from featurelog.tables.scans import NO_FORMER, Former, Scan, header_ms, merged_losses
 from featurelog.tables.table import WHERE
 from kafkafeatures import __version__
 from kraftlog import files
@@ -115,8 +115,8 @@ class Checkpoint:
 
     def former(self, file: FileRecords) -> Former:
         """The parts of a file that are not read again: none if they were merged or replaced."""
-        former = self.files.get(key_of(file), Former())
-        return former if _ids(file)[: len(former.parts)] == former.parts else Former()
+        former = self.files.get(key_of(file), NO_FORMER)
+        return former if _ids(file)[: len(former.parts)] == former.parts else NO_FORMER
 
     def check(self, scans: Sequence[Scan], premises: Premises) -> None:
         """Raise OutdatedError if anything below `end` is not as it was."""

@@ -28,7 +28,7 @@ from featurelog.tables.checkpoint import (
 )
 from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.merged_log import Contradiction, Merged, Overwritten, Piece, SnapshotFile
-from featurelog.tables.scans import Former, Scan, scan
+from featurelog.tables.scans import NO_FORMER, Scan, scan
 from featurelog.tables.witnesses import Witnesses, witnesses
 from kraftlog import files
 
@@ -40,7 +40,7 @@ def merged(cluster: ClusterCopies, earlier: Checkpoint | None = None, settled_ms
 
     earlier: only what is behind this checkpoint is read. settled_ms: see `checkpoint.SETTLED_MS`. Raises OutdatedError.
     """
-    scans = [scan(file, earlier.former(file) if earlier is not None else Former()) for file in cluster.files]
+    scans = [scan(file, earlier.former(file) if earlier is not None else NO_FORMER) for file in cluster.files]
     whose = witnesses(cluster, scans)
     premises = Premises(whose.apart, cluster.static_voters)
     if earlier is not None:

@@ -23,7 +23,7 @@ FOR_ALL = ""
 
 SETTING, MIN_INSYNC, NOT_COMMITTED = "Setting", "min_insync_replicas", "not_committed"
 
-_UNREAD = (
+_VALUE_IN_FILES = (
     f"raising {ELIGIBLE_LEADER_REPLICAS} writes the {MIN_INSYNC_REPLICAS} of the active controller's file for all "
     "brokers, and what the files of nodes say is in no log: ask the nodes (kafkafeatures plan), or set a value for all "
     f"brokers: {to_set_for_all()}"
@@ -47,7 +47,7 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
     for_all = values.get(FOR_ALL)
     effect = effect_of_raise([(id_, set_by_requests(for_all, values.get(str(id_)))) for id_ in brokers], ())
     if not effect.has_default:
-        yield MIN_INSYNC, _UNREAD
+        yield MIN_INSYNC, _VALUE_IN_FILES
     elif effect.losing:
         ids = [id_ for id_, _ in effect.losing]
         yield SETTING, effect.text(titled("broker", ids), "uses" if len(ids) == 1 else "use")
@@ -58,8 +58,8 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
 
 
 def _may_change(version: Version[str], for_all: str | None, below: int) -> bool:
-    """True if records that a new leader may undo decide on the value. Without them, an earlier value would hold again
-    that is not the current one for all brokers, or the current one for all brokers would itself be gone.
+    """True if a new leader may undo records that decide on the value of one resource. Then either an earlier value
+    comes back that differs from the current one for all brokers, or that current one for all brokers is gone.
     """
     earlier_value_returns = version.end is not None and version.may_hold(below) and version.value != for_all
     value_for_all_goes = version.key == FOR_ALL and version.end is None and not version.is_committed(below)

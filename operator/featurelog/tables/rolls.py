@@ -63,13 +63,13 @@ TABLE = Table(
 )
 
 
-def rows_and_notes(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[list[Row], list[Note]]:
+def rows_and_notes(history: History) -> tuple[list[Row], list[Note]]:
     """The rows of one cluster, and notes about them. Reads the files once more, without what a checkpoint covers."""
     histories, notes = histories_of(history)
     rows: list[Row] = []
     for roll_history in histories:
         times = _Times(roll_history.strips)
-        for roll in _rolls(roll_history, between_ms):
+        for roll in _rolls(roll_history):
             rows += _rows_of(history, roll_history, times, roll)
     return rows, notes
 
@@ -84,14 +84,14 @@ def _end_of(absence: Absence) -> Moment | None:
     return absence.in_sync or absence.unfenced
 
 
-def _rolls(roll_history: RollHistory, between_ms: int) -> Iterator[list[Absence]]:
-    """Group absences into rolls. An absence belongs to a roll if it begins at most `between_ms` after all earlier ones
-    of the roll were over; one that is not over lasts until the end of what was read.
+def _rolls(roll_history: RollHistory) -> Iterator[list[Absence]]:
+    """Group absences into rolls. An absence belongs to a roll if it begins at most `BETWEEN_ROLLS_MS` after all earlier
+    ones of the roll were over; one that is not over lasts until the end of what was read.
     """
     roll: list[Absence] = []
     until = 0
     for absence in roll_history.absences:
-        if roll and absence.first.at_ms - until > between_ms:
+        if roll and absence.first.at_ms - until > BETWEEN_ROLLS_MS:
             yield roll
             roll = []
         ends = [moment.at_ms for moment in absence.moments if moment is not None]

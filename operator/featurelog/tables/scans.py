@@ -95,7 +95,8 @@ class Former(NamedTuple):
     written_at: int | None = None
 
 
-_NO_FORMER = Former()
+NO_FORMER = Former()
+"""The former parts of a file that is read as a whole: none."""
 
 
 @dataclass
@@ -114,7 +115,7 @@ class Scan:
 
     source: FileRecords
     name: files.Segment | files.Snapshot | None
-    former: Former = _NO_FORMER
+    former: Former = NO_FORMER
     small: pa.Table = field(default_factory=lambda: _EMPTY)
     offsets: Any = field(default_factory=lambda: _NO_OFFSETS)
     spans: list[OffsetSpan] = field(default_factory=list)
@@ -165,7 +166,7 @@ class Scan:
         return self.small.slice(int(first), int(last - first))
 
 
-def scan(source: FileRecords, former: Former = _NO_FORMER) -> Scan:
+def scan(source: FileRecords, former: Former = NO_FORMER) -> Scan:
     """Read a file once, without the parts of `former`."""
     result = Scan(source, files.parse(source.file), former)
     if former.parts and len(former.parts) == len(source.parts):

@@ -7,6 +7,7 @@ read (`kafka/`), where it is stored (`core/report/status.py`), and last before a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import ceil
@@ -46,6 +47,14 @@ def cut(text: str, most: int) -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun: 1 partition, 3 partitions."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def first_of(names: Sequence[object], most: int = 3, *, total: int | None = None) -> str:
+    """The first `most` of these names, and how many more there are: a, b and 3 more. `total`: the number of all names,
+    if `names` has only some.
+    """
+    omitted = (len(names) if total is None else total) - min(most, len(names))
+    return ", ".join(map(str, names[:most])) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))

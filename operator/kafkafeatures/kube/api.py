@@ -34,6 +34,11 @@ class ResourceKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """Fields of a log line about the resource."""
+        return {"namespace": self.namespace, "resource": self.name}
+
     @classmethod
     def of(cls, resource: Mapping[str, Any]) -> ResourceKey:
         """The key of an object as the API server shows it."""

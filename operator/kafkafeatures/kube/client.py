@@ -29,6 +29,7 @@ from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
 from kafkafeatures.kube.api import USER_AGENT, Listing, ResourceKey, date_of
 from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
 from kafkafeatures.kube.first_byte import before_first_byte
+from kafkafeatures.kube.secrets import certificates_in, secret_texts
 
 REQUEST_TIMEOUT = 10.0
 """Deadline of one request in seconds."""
@@ -187,11 +188,7 @@ class KubeApi:
         return secret_texts(secret)
 
     async def certificates(self, namespace: str, name: str, owner: str) -> dict[str, str] | None:
-        secret = await self._secret(namespace, name)
-        owners = [] if secret is None else secret["metadata"].get("ownerReferences") or []
-        if secret is None or owner not in [reference.get("uid") for reference in owners]:
-            return None
-        return {key: text for key, text in secret_texts(secret).items() if key.endswith(".crt")}
+        return certificates_in(await self._secret(namespace, name), owner)
 
     async def _secret(self, namespace: str, name: str) -> dict[str, Any] | None:
         try:
@@ -299,9 +296,3 @@ def _revision(answer: Mapping[str, Any]) -> int:
 def _path(namespace: str, name: str = "") -> str:
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
     return f"/apis/{GROUP}/{VERSION}{namespace_path}/{PLURAL}{f'/{name}' if name else ''}"
-
-
-def secret_texts(secret: Mapping[str, Any]) -> dict[str, str]:
-    """The values by key. Those that are no text have their bytes as surrogates, as file names in Python have."""
-    data = secret.get("data") or {}
-    return {key: base64.b64decode(text).decode("utf-8", "surrogateescape") for key, text in data.items()}

@@ -88,7 +88,6 @@ class Notifier:
             logger.error("notifications cannot be sent: %s", error)
 
     def tell(self, resource: ResourceKey, uid: str, status: Status) -> tuple[NotifiedStatus, ...]:
-        """Begin to deliver what this status calls for; return the value of its field `notified`. Returns at once."""
         deliveries = self._of(resource, uid)
         due = {
             notification.key: notification
@@ -111,7 +110,6 @@ class Notifier:
         return notified
 
     def is_unnoted(self, resource: ResourceKey) -> bool:
-        """Tell whether a delivery is to be noted in the status."""
         deliveries = self._deliveries.get(resource)
         return deliveries is not None and bool(deliveries.ended)
 

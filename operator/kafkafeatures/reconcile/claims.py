@@ -25,7 +25,7 @@ from kafkafeatures.core.engine.desired_state import Mode
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.settling import BROKER_KEEPS, ON_ITS_WAY
 from kafkafeatures.core.kinds import KINDS
-from kafkafeatures.core.roll.drivers import driver_in_document, patience_of
+from kafkafeatures.core.roll.drivers import driver_in_document, request_lifetime_of
 from kafkafeatures.kube.api import ResourceKey
 
 K = TypeVar("K")
@@ -34,7 +34,7 @@ _Life = tuple[ResourceKey, str]
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be under way at most: a broker may forward a change as late as that, and an eviction
-takes no longer. A request that waits for another operator may take longer (`Driver.patience`).
+takes no longer. A request that waits for another operator may take longer (`Driver.request_lifetime`).
 """
 SENT_DIRECTLY_FOR = ON_ITS_WAY.total_seconds()
 """Seconds for which a step may be under way that is sent directly to where it is carried out (`_DIRECT`)."""
@@ -66,7 +66,7 @@ class Claim(Struct, frozen=True):
     created: creation time of the resource, as in its metadata.
     applies: the mode is Apply.
     cluster_id: its cluster; empty: none was read yet.
-    passed: a reconciliation of it has ended since the operator started.
+    was_reconciled: a reconciliation of it has ended since the operator started.
     stateful_sets: StatefulSets whose pods its driver restarts, or the like, in its own namespace.
     """
 
@@ -74,7 +74,7 @@ class Claim(Struct, frozen=True):
     uid: str
     applies: bool
     cluster_id: str
-    passed: bool = False
+    was_reconciled: bool = False
     stateful_sets: frozenset[str] = frozenset()
 
     @property
@@ -117,7 +117,7 @@ class Claims:
             applies=spec.get("mode", Mode.APPLY) == Mode.APPLY,
             # A watch may show an outdated status, and a person may wipe it: neither ends the claim.
             cluster_id=_cluster_of(resource) or (previous_claim.cluster_id if previous_claim else ""),
-            passed=previous_claim is not None and previous_claim.passed,
+            was_reconciled=previous_claim is not None and previous_claim.was_reconciled,
             stateful_sets=_stateful_sets_of(spec),
         )
         if claim != previous_claim:
@@ -129,11 +129,11 @@ class Claims:
         elif was_read:
             self._steps.pop((key, claim.uid), None)
 
-    def passed(self, key: ResourceKey) -> None:
+    def reconciled(self, key: ResourceKey) -> None:
         """Note that a reconciliation of the resource has ended, with any result."""
         claim = self._claims.get(key)
-        if claim is not None and not claim.passed:
-            self._put(key, replace(claim, passed=True))
+        if claim is not None and not claim.was_reconciled:
+            self._put(key, replace(claim, was_reconciled=True))
 
     def acts(self, key: ResourceKey, via: Via = Via.API_SERVER, by: str = "") -> None:
         """Note that the resource sends a step by this route; it may be under way until its outcome is known. `by`: what
@@ -233,7 +233,7 @@ class Claims:
     def _put(self, key: ResourceKey, claim: Claim) -> None:
         self.forget(key)
         self._claims[key] = claim
-        if claim.applies and (claim.cluster_id or not claim.passed):
+        if claim.applies and (claim.cluster_id or not claim.was_reconciled):
             self._of_cluster.setdefault(claim.cluster_id, set()).add(key)
         if claim.applies:
             for name in claim.stateful_sets:
@@ -257,7 +257,7 @@ def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _sent_for(by: str) -> float:
-    return max(SENT_FOR, patience_of(by).total_seconds())
+    return max(SENT_FOR, request_lifetime_of(by).total_seconds())
 
 
 def _on_its_way_for(intents: Any) -> float:

@@ -180,7 +180,7 @@ class ClientEvidence:
         except CredentialsInvalid as error:
             outcome = Failure(FailureKind.CREDENTIALS, SOURCE, str(error), "correct spec.clientEvidence")
         except Exception as error:  # whatever it is, nothing but the evidence may suffer from it
-            logger.error("evidence about clients was not read: %s", type(error).__name__, extra=_labels(key))
+            logger.error("evidence about clients was not read: %s", type(error).__name__, extra=key.log_fields)
             outcome = Failure(FailureKind.REJECTED, SOURCE, "the operator failed: a bug; see its log", _WAIT)
         finally:
             evidence.task = None
@@ -263,7 +263,3 @@ _BEING_READ = Failure(FailureKind.NOT_ASKED, SOURCE, "evidence about clients is 
 
 def _remedy(failure: Failure | None) -> str:
     return failure.action if failure is not None else _WAIT
-
-
-def _labels(key: ResourceKey) -> dict[str, object]:
-    return {"namespace": key.namespace, "resource": key.name}

@@ -50,9 +50,9 @@ from kafkafeatures.reconcile.pods import Pods, pods_of, withdraw
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
 from kafkafeatures.reconcile.withdrawals import release, without_requests
 
-FULL_LOOK_EVERY = 600.0
-"""Seconds between full readings of a resource at rest. In between, its nodes are not asked as long as the metadata log
-shows no change.
+FULL_READING_EVERY = 600.0
+"""Seconds between full readings of the cluster of a resource at rest. In between, nodes are not asked as long as the
+metadata log shows no change.
 """
 
 logger = logging.getLogger(__name__)
@@ -133,8 +133,8 @@ class Controller:
         finally:
             await self._post_events(previous_status, store)
         self._claims.note(store.raw, was_read=store.is_whole)
-        self._claims.passed(key)
-        self._watcher.passed(key, pause.result, self._monotonic() - began, store.status)
+        self._claims.reconciled(key)
+        self._watcher.reconciled(key, pause.result, self._monotonic() - began, store.status)
         self._watcher.suspended(key, store.is_suspended)
         return self._until_next(key, cache, store.version, pause.seconds)
 
@@ -142,10 +142,10 @@ class Controller:
         """Log a failed reconciliation, and write it into the status. Not while the API server is away: that is no
         defect of a reconciliation, and nothing can be written.
         """
-        self._claims.passed(key)
-        self._watcher.passed(key, "failed", 0.0, EMPTY)
+        self._claims.reconciled(key)
+        self._watcher.reconciled(key, "failed", 0.0, EMPTY)
         if isinstance(error, Unavailable):
-            logger.warning("the API server: %s", error, extra=_labels(key))
+            logger.warning("the API server: %s", error, extra=key.log_fields)
             return
         if isinstance(error, TimeoutError):
             message = "the reconciliation exceeded its deadline and was cancelled; it is retried"
@@ -155,7 +155,7 @@ class Controller:
             message = f"the API server: {error}"
         else:
             message = f"{type(error).__name__} in the operator: a bug; see the operator's log"
-        logger.error("reconciliation failed: %s", message, extra=_labels(key), exc_info=error)
+        logger.error("reconciliation failed: %s", message, extra=key.log_fields, exc_info=error)
         if isinstance(error, RequestRefused | SchemaOutdated):
             return  # the API server would refuse this write as well
         store = self._store(key)
@@ -166,9 +166,9 @@ class Controller:
             status = status_of_failed_reconciliation(
                 message, generation=store.generation, previous=store.status, at=self._clock()
             )
-            await store.write_what_is_kept(status)
+            await store.write_partly(status)
         except (KubeError, SchemaOutdated) as write_error:
-            logger.warning("the API server: %s", write_error, extra=_labels(key))
+            logger.warning("the API server: %s", write_error, extra=key.log_fields)
 
     def hand_over(self) -> None:
         """Note that the process is being stopped: its successor may begin before the last reconciliation ends."""
@@ -194,7 +194,7 @@ class Controller:
         if settled is None:
             return None
         self._recorder.saw(key, settled.cluster, settled.status)
-        self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
+        self._watcher.reconciled(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, cache, version, settled.check_every)
 
     async def _settled(self, key: ResourceKey, cache: ProcessCache, version: str) -> Settlement | None:
@@ -219,13 +219,14 @@ class Controller:
             await self._connections.close(key)
             if not self._operators.is_reported(store.status, store.generation):
                 await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(rivals))
-            if not self._operators.hand_over_ends_in:  # neither judges a request now; not noted: they may write it
+            # The other operator may write this status, so the results of these two calls are not written to it.
+            if not self._operators.hand_over_ends_in:  # no operator judges requests now, so they are withdrawn
                 await self._without_requests(key, store.status)
-            self._context.notifier.tell(key, store.raw["metadata"]["uid"], store.status)  # not noted either
+            self._context.notifier.tell(key, store.raw["metadata"]["uid"], store.status)
             return Pause("success", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
             if cache.unkept is not None and cache.unkept[0] == store.generation:
-                await store.try_status(cache.unkept[1])  # nothing else is done until the server keeps it whole
+                await store.try_status(cache.unkept[1])  # until the server keeps it whole, nothing else is done
             cache.unkept = None
             pause = await self._read_and_reconcile(key, cache, store)
         except SchemaOutdated as error:
@@ -276,7 +277,7 @@ class Controller:
         at_rest = (isinstance(last.decision, Done) and idle) or (rejected and last.status.soak_started_at is None)
         # During a soak all nodes are read. The log does not show what happens in ZooKeeper, nor a reading of evidence.
         if at_rest and not (resource.desired.rests_on_zookeeper or self._connections.is_reading(key)):
-            until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
+            until, applies = self._monotonic() + FULL_READING_EVERY, resource.desired.mode is Mode.APPLY
             cache.settlement = Settlement(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
         if held_back or not follows(last.status):
@@ -321,7 +322,7 @@ class Controller:
         unverified = tuple(sorted({*base.unverified_consents, *last.unverified_consents}))
         previous = replace(base, cluster_id=base.cluster_id or last.cluster_id, unverified_consents=unverified)
         self._log(key, store.generation, f"{reason}: {message}")
-        await store.write_what_is_kept(
+        await store.write_partly(
             status_of_invalid(reason, message, generation=store.generation, previous=previous, at=self._clock())
         )
 
@@ -339,13 +340,13 @@ class Controller:
         """
         seconds = cache.pace.backoff(("conflict",), 0.05, 1.0)
         if cache.pace.repeats:
-            self._claims.passed(key)
+            self._claims.reconciled(key)
         return max(seconds, self._throttle(key, cache))
 
     def _throttle(self, key: ResourceKey, cache: ProcessCache) -> float:
         seconds = cache.pace.throttle()
         if seconds:
-            logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=_labels(key))
+            logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=key.log_fields)
         return seconds
 
     # --- kept between reconciliations ---
@@ -363,7 +364,7 @@ class Controller:
         status = self._of(key).last.status
         for intent in asked_among(sent_in(status)):
             self._claims.acts(key, by=intent.step.by)
-        if await release(status, partial(withdraw, self._api, key.namespace), self._sleep, _labels(key)):
+        if await release(status, partial(withdraw, self._api, key.namespace), self._sleep, key.log_fields):
             self._claims.acted(key)
         self._caches.pop(key, None)
         self._claims.forget(key)
@@ -372,7 +373,7 @@ class Controller:
         self._recorder.forgot(key)
         self._context.notifier.forgot(key)
         await self._connections.forget(key)
-        logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
+        logger.info("deleted; its cluster is left unchanged", extra=key.log_fields)
 
     # --- logs and Events ---
 
@@ -381,7 +382,7 @@ class Controller:
         cache = self._of(key)
         if cache.logged != (generation, text):
             cache.logged = generation, text
-            logger.info(text, extra={**_labels(key), "generation": generation})
+            logger.info(text, extra={**key.log_fields, "generation": generation})
 
     async def _post_events(self, previous_status: Status, store: KubernetesStore) -> None:
         for record in events_between(previous_status, store.status):
@@ -392,7 +393,3 @@ class Controller:
                 await self._api.create_event(event["metadata"]["namespace"], event)
             except KubeError as error:
                 logger.warning("an Event could not be written: %s", error)
-
-
-def _labels(key: ResourceKey) -> dict[str, object]:
-    return {"namespace": key.namespace, "resource": key.name}

@@ -172,7 +172,7 @@ class KubernetesStore:
         """
         _check(await self._replace(status, dry_run=True), status)
 
-    async def write_what_is_kept(self, status: Status) -> None:
+    async def write_partly(self, status: Status) -> None:
         """Write a status, even if the server drops parts of it, unless it would change nothing."""
         if needs_write(self, status):
             await self._replace(status)
@@ -183,7 +183,7 @@ class KubernetesStore:
         """
         request = self._request or self.status.last_handled_reconcile_at
         if self._request or notified != self.status.notified:
-            await self.write_what_is_kept(replace(self.status, last_handled_reconcile_at=request, notified=notified))
+            await self.write_partly(replace(self.status, last_handled_reconcile_at=request, notified=notified))
 
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
         """Replace the status; return the paths of dropped fields. Raises Conflict if the answer has another document:

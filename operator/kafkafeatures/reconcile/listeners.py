@@ -16,7 +16,7 @@ from kafkafeatures.reconcile.connections import OpenCluster
 class ReconciliationListener(Protocol):
     """Listener of reconciliations, for metrics."""
 
-    def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
+    def reconciled(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
         """A reconciliation has ended. `result`: success, requeued or failed."""
 
     def suspended(self, key: ResourceKey, holds: bool) -> None:

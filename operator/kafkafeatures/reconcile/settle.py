@@ -17,7 +17,7 @@ from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.settling import ObservationPair, OpenOutcome
-from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
+from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, outcome_without
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import ClusterUnreachable
 from kafkafeatures.core.kinds import in_flight
@@ -25,7 +25,7 @@ from kafkafeatures.core.levels.accounted import missing_in, position_of
 from kafkafeatures.core.levels.update_feature import unchanged_level
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.report.history import with_result
-from kafkafeatures.core.roll.drivers import patience_of
+from kafkafeatures.core.roll.drivers import request_lifetime_of
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.reading import is_ours, observe_cluster, read_context_of
@@ -71,10 +71,12 @@ async def settle(
         return Settled(observation, status, followed, unknown_steps)
 
     await context.environment.sleep(SETTLE_SECONDS)
-    unjudged = why_unjudged(await _dry_run_of_nothing(context.kafka, observation))
+    without_dry_run = outcome_without(await _dry_run_of_nothing(context.kafka, observation))
     second = await _second_reading(context, resource, status, observation)
     if second is not None:
-        second_pair = replace(_pair(context, resource, observation, second, replication), unjudged=unjudged)
+        second_pair = replace(
+            _pair(context, resource, observation, second, replication), without_dry_run=without_dry_run
+        )
         status, still_open, open_outcome = _close(status, still_open, second_pair)  # followed steps need no second look
     unsettled: tuple[Step | UnknownStep, ...] = (*unknown_steps, *(intent.step for intent in still_open))
     return Settled(second or observation, status, followed, unsettled, open_outcome)
@@ -103,7 +105,7 @@ def _pair(
     return ObservationPair(
         earlier, later, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
         resource.desired.rollout.stable_for,
-        patience_of,
+        request_lifetime_of,
     )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ Sources: `ControllerApis.scala`, `KafkaApis.scala`, `KafkaRaftClient.java`, chec
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from inspect import isawaitable
 from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
@@ -20,7 +21,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host, Role
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire import topic_messages as t
-from kafkafeatures.kafka.wire.logger_codec import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kafkafeatures.kafka.wire.logger_codec import IncrementalAlterConfigsRequest
 from kafkafeatures.kafka.wire.unregister_codec import (
     UnregisterBrokerRequest,
     UnregisterControllerRequest,
@@ -80,15 +81,12 @@ class NodeAnswers:
     async def answer(self, request: m.Request[R], version: int) -> R | None:
         """The answer to a request in an offered version; None for an API that is offered but not simulated."""
         handle = HANDLERS.get((self.node.role, request.api_key))
-        return None if handle is None else await handle(self, request, version)
+        answer = None if handle is None else handle(self, request, version)
+        return await answer if isawaitable(answer) else answer
 
     # --- ApiVersions ---
 
-    async def api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
-        """The ApiVersions of this node, or an error."""
-        return self.api_versions_for(request, version)
-
-    def api_versions_for(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
+    def named_api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
         """The ApiVersions of this node; an error if the request is meant for another node, which only brokers check
         (`ControllerApis`).
         """
@@ -124,7 +122,7 @@ class NodeAnswers:
 
     # --- who is there ---
 
-    async def describe_cluster(self, request: m.DescribeClusterRequest, version: int) -> m.DescribeClusterResponse:
+    def describe_cluster(self, request: m.DescribeClusterRequest, version: int) -> m.DescribeClusterResponse:
         """The response to DescribeCluster: a broker lists brokers, a controller (endpoint type 2) controllers."""
         node, world = self.node, self.world
         endpoint_role = _ENDPOINT_TYPES.get(request.endpoint_type if version >= 1 else 1)
@@ -155,7 +153,7 @@ class NodeAnswers:
         may = topics.cluster_operations(world) if request.authorized_operations else None
         return m.DescribeClusterResponse(NONE, None, endpoint, world.cluster_id, controller, listed, version, may)
 
-    async def metadata(self, request: t.MetadataRequest, version: int) -> t.MetadataResponse:
+    def metadata(self, request: t.MetadataRequest, version: int) -> t.MetadataResponse:
         """The response to Metadata: the live brokers, and topics."""
         return t.MetadataResponse(
             self.world.cluster_id,
@@ -179,33 +177,13 @@ class NodeAnswers:
 
     # --- topics ---
 
-    async def topic_partitions(
-        self, request: t.DescribeTopicPartitionsRequest, version: int
-    ) -> t.DescribeTopicPartitionsResponse:
-        """The response to DescribeTopicPartitions: a page of partitions."""
-        return topics.page(self.world, request)
-
-    async def reassignments(
+    def reassignments(
         self, request: t.ListPartitionReassignmentsRequest, version: int
     ) -> t.ListPartitionReassignmentsResponse:
         """Reassignments in progress. In ZooKeeper mode the controller alone knows them."""
         if self.world.elected not in (None, self.node.id):
             return t.ListPartitionReassignmentsResponse(NOT_CONTROLLER, None, {})
         return topics.reassignments(self.world)
-
-    async def configs(self, request: t.DescribeConfigsRequest, version: int) -> t.DescribeConfigsResponse:
-        """The response to DescribeConfigs: min.insync.replicas, settings of the node, and its request logger."""
-        return topics.configs(self.world, self.node, request)
-
-    async def set_logger_level(
-        self, request: IncrementalAlterConfigsRequest, version: int
-    ) -> IncrementalAlterConfigsResponse:
-        """Set the level of a logger of this process."""
-        return topics.set_logger_level(self.node, request)
-
-    async def log_dirs(self, request: t.DescribeLogDirsRequest, version: int) -> t.DescribeLogDirsResponse:
-        """The response to DescribeLogDirs: partitions on the disks of this broker."""
-        return topics.log_dirs(self.world, self.node)
 
     # --- the quorum ---
 
@@ -294,10 +272,6 @@ class NodeAnswers:
             return log.nothing(log.CLUSTER_AUTHORIZATION_FAILED)
         return await log.fetch(self.world, self.node, self.clock, request)
 
-    async def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int) -> m.FetchSnapshotResponse:
-        """The response to FetchSnapshot: a part of the snapshot."""
-        return log.fetch_snapshot(self.world, self.node, request)
-
 
 def _replica(node: Node, directory: UUID | None, progress: tuple[int, int, int]) -> m.ReplicaState:
     return m.ReplicaState(node.id, directory, *progress)
@@ -313,11 +287,12 @@ def _no_cluster(code: int, text: str, version: int) -> m.DescribeClusterResponse
     return m.DescribeClusterResponse(code, text, 1, "", -1, (), version)
 
 
-Handle = Callable[[NodeAnswers, Any, int], Awaitable[Any]]
+Handle = Callable[[NodeAnswers, Any, int], Any]
+"""Function that returns a response, or an awaitable of one where the node may have to wait."""
 _BOTH: Mapping[int, Handle] = {
     m.FetchRequest.api_key: NodeAnswers.fetch,
-    m.ApiVersionsRequest.api_key: NodeAnswers.api_versions,
-    t.DescribeConfigsRequest.api_key: NodeAnswers.configs,
+    m.ApiVersionsRequest.api_key: NodeAnswers.named_api_versions,
+    t.DescribeConfigsRequest.api_key: lambda node, request, _: topics.configs(node.world, node.node, request),
     m.DescribeQuorumRequest.api_key: NodeAnswers.describe_quorum,
     m.UpdateFeaturesRequest.api_key: NodeAnswers.update_features,
     m.DescribeClusterRequest.api_key: NodeAnswers.describe_cluster,
@@ -326,13 +301,15 @@ _BOTH: Mapping[int, Handle] = {
 }
 _BROKERS_ALONE: Mapping[int, Handle] = {
     t.MetadataRequest.api_key: NodeAnswers.metadata,
-    t.DescribeLogDirsRequest.api_key: NodeAnswers.log_dirs,
-    IncrementalAlterConfigsRequest.api_key: NodeAnswers.set_logger_level,
+    t.DescribeLogDirsRequest.api_key: lambda node, _, __: topics.log_dirs(node.world, node.node),
+    IncrementalAlterConfigsRequest.api_key: lambda node, request, _: topics.set_logger_level(node.node, request),
     t.ListPartitionReassignmentsRequest.api_key: NodeAnswers.reassignments,
-    t.DescribeTopicPartitionsRequest.api_key: NodeAnswers.topic_partitions,
+    t.DescribeTopicPartitionsRequest.api_key: lambda node, request, _: topics.page(node.world, request),
 }
 HANDLERS: Mapping[tuple[Role, int], Handle] = {
     **{(role, key): handle for role in Role for key, handle in _BOTH.items()},
     **{(Role.BROKER, key): handle for key, handle in _BROKERS_ALONE.items()},
-    (Role.CONTROLLER, m.FetchSnapshotRequest.api_key): NodeAnswers.fetch_snapshot,
+    (Role.CONTROLLER, m.FetchSnapshotRequest.api_key): lambda node, request, _: log.fetch_snapshot(
+        node.world, node.node, request
+    ),
 }

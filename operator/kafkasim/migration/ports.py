@@ -120,7 +120,6 @@ class SimulatedEnsemble:
         )  # fmt: skip
 
     async def controller(self) -> Read[ControllerClaim]:
-        """`/controller` alone."""
         await self._pass_time()
         return parsed(self._cluster.tree.get(CONTROLLER), znodes.controller)
 

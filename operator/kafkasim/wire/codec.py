@@ -1,7 +1,7 @@
 """Decodes requests and encodes responses; the only module of the simulator that uses kio.
 
 Called by `server` with one frame at a time. Responses are given as dicts; fields that a version does not have are left
-out, so that `exchanges` can be written once for all versions.
+out, so that `exchanges` can be written once for all versions, and can pass on all fields of the product's messages.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _shape(schema: Any) -> Callable[[Mapping[str, Any]], Any]:
     ]
 
     def build(data: Mapping[str, Any]) -> Any:
-        return schema(**{name: convert(data[name]) for name, convert in fields if name in data})
+        given = {"throttle_time": 0, **data}
+        return schema(**{name: convert(given[name]) for name, convert in fields if name in given})
 
     return build
 

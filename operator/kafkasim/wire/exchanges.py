@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import asdict
+
 from kafkafeatures.core.facts.readings import Host, Role
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest, UnregisterControllerRequest
@@ -40,18 +42,15 @@ async def _answer_to(node: NodeAnswers, request: m.Request[m.R], version: int) -
 async def _api_versions(node: NodeAnswers, version: int, request: Any) -> Answer:
     name = m.ApiVersionsRequest(cluster_id=request.cluster_id, node_id=int(request.node_id)) if version >= 5 else None
     response = await _answer_to(node, name or m.ApiVersionsRequest(), version)
-    return {
-        "error_code": response.error_code,
+    return asdict(response) | {
         "api_keys": [
             {"api_key": key, "min_version": offered.min, "max_version": offered.max}
             for key, offered in response.api_keys.items()
         ],
-        "throttle_time": 0,
         "supported_features": [
             {"name": name, "min_version": levels.min, "max_version": levels.max}
             for name, levels in response.supported_features.items()
         ],
-        "finalized_features_epoch": response.finalized_features_epoch,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
             for name, level in response.finalized_features.items()
@@ -66,13 +65,7 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
         authorized_operations=request.include_cluster_authorized_operations,
     )
     response = await _answer_to(node, question, version)
-    return {
-        "throttle_time": 0,
-        "error_code": response.error_code,
-        "error_message": response.error_message,
-        "endpoint_type": response.endpoint_type,
-        "cluster_id": response.cluster_id,
-        "controller_id": response.controller_id,
+    return asdict(response) | {
         "brokers": [
             {"broker_id": host.id, "host": host.host, "port": host.port, "rack": None, "is_fenced": host.is_fenced}
             for host in response.nodes
@@ -87,9 +80,7 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
 async def _describe_quorum(node: NodeAnswers, version: int, request: Any) -> Answer:
     response = await _answer_to(node, m.DescribeQuorumRequest(), version)
     listener = LISTENER[Role.CONTROLLER]
-    return {
-        "error_code": response.error_code,
-        "error_message": response.error_message,
+    return asdict(response) | {
         "topics": [
             {
                 "topic_name": topic.topic_name,
@@ -111,29 +102,17 @@ def _quorum(topic: str, index: int, response: m.DescribeQuorumResponse) -> Answe
         error = {"error_code": UNKNOWN_TOPIC_OR_PARTITION, "error_message": _UNKNOWN_TOPIC}
         zeros = dict.fromkeys(("leader_id", "leader_epoch", "high_watermark"), 0)
         return {"partition_index": index, **error, **zeros, "current_voters": [], "observers": []}
-    return {
+    return asdict(response) | {
         "partition_index": index,
         "error_code": response.partition_error_code,
         "error_message": response.partition_error_message,
-        "leader_id": response.leader_id,
-        "leader_epoch": response.leader_epoch,
-        "high_watermark": response.high_watermark,
         "current_voters": _replicas(response.voters),
         "observers": _replicas(response.observers),
     }
 
 
 def _replicas(states: Iterable[m.ReplicaState]) -> list[Answer]:
-    return [
-        {
-            "replica_id": state.id,
-            "replica_directory_id": state.directory_id,
-            "log_end_offset": state.log_end_offset,
-            "last_fetch_timestamp": state.last_fetch_timestamp,
-            "last_caught_up_timestamp": state.last_caught_up_timestamp,
-        }
-        for state in states
-    ]
+    return [asdict(state) | {"replica_id": state.id, "replica_directory_id": state.directory_id} for state in states]
 
 
 # --- changes ---
@@ -147,13 +126,7 @@ async def _update_features(node: NodeAnswers, version: int, request: Any) -> Ans
     )
     question = m.UpdateFeaturesRequest(updates, validate_only=version >= 1 and request.validate_only)
     verdict = await node.updated(question)
-    results = [
-        {"feature": result.feature, "error_code": result.error_code, "error_message": result.error_message}
-        for result in (verdict.results if version < 2 else ())
-    ]
-    return {
-        "throttle_time": 0, "error_code": verdict.error_code, "error_message": verdict.error_message, "results": results
-    }  # fmt: skip
+    return asdict(verdict) | {"results": [asdict(result) for result in verdict.results] if version < 2 else []}
 
 
 def _unregister(question: type[UnregisterBrokerRequest] | type[UnregisterControllerRequest]) -> Exchange:
@@ -163,7 +136,7 @@ def _unregister(question: type[UnregisterBrokerRequest] | type[UnregisterControl
 
     async def unregister(node: NodeAnswers, version: int, request: Any) -> Answer:
         response = await _answer_to(node, question(request.broker_id), version)
-        return {"throttle_time": 0, "error_code": response.error_code, "error_message": response.error_message}
+        return asdict(response)
 
     return unregister
 
@@ -180,14 +153,14 @@ async def _fetch(node: NodeAnswers, version: int, request: Any) -> Answer:
         for partition in topic.partitions:
             response = await _answer_to(node, _fetch_request(partition, request), version)
             if response.error_code:
-                return {"throttle_time": 0, "error_code": response.error_code, "responses": []}
+                return {"error_code": response.error_code, "responses": []}
             is_log = topic.topic_id == m.METADATA_TOPIC_ID and response.partition_error_code != UNKNOWN_TOPIC_ID
             leader = response.nodes if is_log else leader
             partitions.append(
                 _fetched(partition.partition, response) if is_log else _unknown_topic(partition.partition)
             )
         responses.append({"topic_id": topic.topic_id, "partitions": partitions})
-    return {"throttle_time": 0, "error_code": NONE, "responses": responses, "node_endpoints": _endpoints(leader)}
+    return {"error_code": NONE, "responses": responses, "node_endpoints": _endpoints(leader)}
 
 
 def _fetch_request(partition: Any, request: Any) -> m.FetchRequest:
@@ -242,12 +215,12 @@ async def _fetch_snapshot(node: NodeAnswers, version: int, request: Any) -> Answ
             response = await _answer_to(node, question, version)
             is_log = topic.name == m.METADATA_TOPIC and partition.partition == 0
             if response.error_code and is_log:
-                return {"throttle_time": 0, "error_code": response.error_code, "topics": []}
+                return {"error_code": response.error_code, "topics": []}
             partitions.append(_part(partition.partition, snapshot_id, response, is_log=is_log))
         answers.append({"name": topic.name, "partitions": partitions})
     leader = node.world.active_node
     hosts = () if leader is None else (Host(leader.id, leader.host, leader.port),)
-    return {"throttle_time": 0, "error_code": NONE, "topics": answers, "node_endpoints": _endpoints(hosts)}
+    return {"error_code": NONE, "topics": answers, "node_endpoints": _endpoints(hosts)}
 
 
 def _part(index: int, snapshot_id: m.OffsetAndEpoch, response: m.FetchSnapshotResponse, *, is_log: bool) -> Answer:

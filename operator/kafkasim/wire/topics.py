@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from msgspec.structs import asdict
+
 from kafkafeatures.kafka.wire.logger_codec import LOGGER_RESOURCE, IncrementalAlterConfigsRequest
 from kafkafeatures.kafka.wire.messages import NO_OPERATIONS
 from kafkafeatures.kafka.wire.topic_messages import (
     ConfigAnswer,
     DescribeConfigsRequest,
-    DescribeLogDirsRequest,
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
@@ -36,7 +37,7 @@ async def metadata(node: NodeAnswers, version: int, request: Any) -> Answer:
     """Metadata: the live brokers, and topics: all that may be seen, or those that are named."""
     requested = request.topics
     question = MetadataRequest(requested is None or bool(requested), request.include_topic_authorized_operations)
-    response = await node.metadata(question, version)
+    response = node.metadata(question, version)
     if requested is None:
         answers = [_topic(topic) for topic in response.topics]
     else:
@@ -50,13 +51,10 @@ async def metadata(node: NodeAnswers, version: int, request: Any) -> Answer:
                 else requested_topic.name
             )
             answers.append(_topic(by_name[name]) if name in by_name else _unknown(requested_topic))
-    return {
-        "throttle_time": 0,
+    return asdict(response) | {
         "brokers": [
             {"node_id": host.id, "host": host.host, "port": host.port, "rack": None} for host in response.brokers
         ],
-        "cluster_id": response.cluster_id,
-        "controller_id": response.controller_id,
         "topics": answers,
         "cluster_authorized_operations": NO_OPERATIONS,
         "error_code": NONE,
@@ -107,12 +105,12 @@ async def describe_topic_partitions(node: NodeAnswers, version: int, request: An
     next_cursor = (
         None if response.cursor is None else {"topic_name": response.cursor[0], "partition_index": response.cursor[1]}
     )
-    return {"throttle_time": 0, "topics": [_topic(topic) for topic in response.topics], "next_cursor": next_cursor}
+    return {"topics": [_topic(topic) for topic in response.topics], "next_cursor": next_cursor}
 
 
 async def list_reassignments(node: NodeAnswers, version: int, request: Any) -> Answer:
     """ListPartitionReassignments: reassignments in progress."""
-    response = await node.reassignments(ListPartitionReassignmentsRequest(), version)
+    response = node.reassignments(ListPartitionReassignmentsRequest(), version)
     names = None if request.topics is None else {each.name for each in request.topics}
     answers = [
         {
@@ -130,17 +128,12 @@ async def list_reassignments(node: NodeAnswers, version: int, request: Any) -> A
         for name, moving in groupby(response.reassignments.items(), key=lambda each: each[0][0])
         if names is None or name in names
     ]
-    return {
-        "throttle_time": 0,
-        "error_code": response.error_code,
-        "error_message": response.error_message,
-        "topics": answers,
-    }
+    return asdict(response) | {"topics": answers}
 
 
 async def describe_log_dirs(node: NodeAnswers, version: int, request: Any) -> Answer:
     """DescribeLogDirs: partitions on the disks of this broker."""
-    response = await node.log_dirs(DescribeLogDirsRequest(), version)
+    response = topics.log_dirs(node.world, node.node)
     names = None if request.topics is None else {each.topic for each in request.topics}
     results = [
         {
@@ -155,7 +148,7 @@ async def describe_log_dirs(node: NodeAnswers, version: int, request: Any) -> An
         }
         for directory in response.directories
     ]
-    return {"throttle_time": 0, "error_code": response.error_code, "results": results}
+    return {"error_code": response.error_code, "results": results}
 
 
 def _sizes(partitions: Iterable[int]) -> list[Answer]:
@@ -170,9 +163,9 @@ async def describe_configs(node: NodeAnswers, version: int, request: Any) -> Ans
     results = []
     for resource in request.resources:
         kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys
-        response = await node.configs(DescribeConfigsRequest(kind, (name,), tuple(keys or ())), version)
+        response = topics.configs(node.world, node.node, DescribeConfigsRequest(kind, (name,), tuple(keys or ())))
         results.append(_configs(kind, name, response.configs[name], synonyms=request.include_synonyms))
-    return {"throttle_time": 0, "results": results}
+    return {"results": results}
 
 
 def _configs(kind: int, name: str, config: ConfigAnswer, *, synonyms: bool) -> Answer:
@@ -206,7 +199,7 @@ async def set_logger_levels(node: NodeAnswers, version: int, request: Any) -> An
                 code, text = INVALID_REQUEST, "not simulated"
                 continue
             level = IncrementalAlterConfigsRequest(int(resource.resource_name), config.name, config.value or "")
-            answer = await node.set_logger_level(level, version)
+            answer = topics.set_logger_level(node.node, level)
             code, text = answer.error_code or code, answer.error_message or text
         answers.append({**head, "error_code": code, "error_message": text})
-    return {"throttle_time": 0, "responses": answers}
+    return {"responses": answers}

@@ -6,7 +6,10 @@ Everything here is flexible (KIP-482): compact lengths, and a tagged section at 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 UNKNOWN_TAGS = "_unknownTags"
 """Key in decoded data for unknown tagged fields: ((tag, bytes), ...)."""
@@ -79,16 +82,62 @@ class RecordType:
     control: bool = False
 
 
-def struct(*fields: Field) -> Struct:
-    """A struct written as its fields."""
-    return Struct(fields)
+_WORD = re.compile(r"\w+|[\[\]{}?,]")
 
 
-def metadata(key: int, name: str, *fields: Field, last_version: int = 0) -> RecordType:
-    """A metadata record with one layout."""
-    return RecordType(key, name, last_version, (Layout(Struct(fields)),))
+def metadata(text: str, older: Mapping[str, str] = MappingProxyType({})) -> RecordType:
+    """A metadata record out of its text: `KEY NAME: FIELDS`, or `KEY NAME vLAST: FIELDS` if its last version is not 0.
+
+    A field is written `name type`, such as `racks [string]? since 2 tag 0`: `[ ]` is an array, `{ }` a struct with its
+    fields, and `?` follows the type of a field for which null is a value. `older`: fields of older layouts, by the
+    Kafka releases that had them.
+    """
+    head, _, fields = text.partition(":")
+    key, name, *last = head.split()
+    layouts = [
+        Layout(_struct(fields)),
+        *(Layout(_struct(old_fields), releases) for releases, old_fields in older.items()),
+    ]
+    return RecordType(int(key), name, int(last[0][1:]) if last else 0, tuple(layouts))
 
 
-def control(key: int, name: str, *fields: Field, last_version: int = 0) -> RecordType:
-    """A control record; its body repeats its version first."""
-    return RecordType(key, name, last_version, (Layout(Struct(fields)),), control=True)
+def control(text: str) -> RecordType:
+    """A control record; its body repeats its version first. `text`: as for `metadata`."""
+    return replace(metadata(text), control=True)
+
+
+def _struct(text: str) -> Struct:
+    return _fields(_WORD.findall(text)[::-1])
+
+
+def _fields(words: list[str]) -> Struct:
+    """The fields up to the end of their struct. `words`: the next one is the last; those that are read are removed."""
+    fields = []
+    while words and words[-1] != "}":
+        name, kind, numbers = words.pop(), _type(words), dict[str, int]()
+        nullable = words[-1:] == ["?"] and bool(words.pop())
+        while words and words[-1] in ("since", "tag"):
+            word = words.pop()
+            numbers[word] = int(words.pop())
+        fields.append(Field(name, kind, numbers.get("since", 0), numbers.get("tag"), nullable))
+        if words[-1:] == [","]:
+            words.pop()
+    return Struct(tuple(fields))
+
+
+def _type(words: list[str]) -> Scalar | Array | Struct:
+    if words[-1] != "[":
+        return _item(words)
+    words.pop()
+    array = Array(_item(words))
+    words.pop()  # the bracket at its end
+    return array
+
+
+def _item(words: list[str]) -> Scalar | Struct:
+    word = words.pop()
+    if word != "{":
+        return Scalar(word)
+    inner = _fields(words)
+    words.pop()  # the bracket at its end
+    return inner

@@ -156,7 +156,7 @@ class BrokerInFlight(InFlight, frozen=True):
         is_there = self.step.node_id in before, self.step.node_id in after
         if is_there == (False, False):
             return Result.APPLIED
-        return Result.NOT_APPLIED if is_there == (True, True) and not pair.unjudged.reason else OpenOutcome()
+        return Result.NOT_APPLIED if is_there == (True, True) and not pair.without_dry_run.reason else OpenOutcome()
 
     def progress(self, ago: Callable[[str], str]) -> str:
         """The progress: when the step was sent."""

@@ -86,7 +86,7 @@ def test_the_client_is_named_with_the_user_that_it_logged_in_as(document: dict[s
     assert {"api": "ListOffsets", "version": 0} in client["versions"]
 
 
-def test_what_a_broker_forwarded_is_told_apart_from_what_the_client_sent(document: dict[str, Any]) -> None:
+def test_requests_that_a_broker_forwarded_are_distinguished_from_those_of_clients(document: dict[str, Any]) -> None:
     admins = [sender for sender in document["senders"] if sender["clientId"] == OLD_ADMIN]
     assert {(admin["kind"], admin["principal"], admin["requests"]) for admin in admins} == {
         ("Client", "User:ANONYMOUS", 1), ("Forwarded", "User:ANONYMOUS", 1),

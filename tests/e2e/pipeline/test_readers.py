@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkasim.fleet.fleet import write_fleet
+from kafkasim.fleet.plan import SMALL
 from tests.amounts import only_in_soak
 from tests.e2e.clients.old_clients import HOME, fetched_once
 from tests.e2e.pipeline import sparks
@@ -45,11 +49,16 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_library_that_others_use_reads_the_same_rows_of_every_table(
     output: Path, reader: str, libraries: tuple[str, ...]
 ) -> None:
+    path = f"{_home(libraries)}:{sparks.ROOT}"
+    assert read(output, reader, PYTHONPATH=path, TZ="UTC") == tables(output)
+
+
+def _home(libraries: tuple[str, ...]) -> Path:
+    """The folder with these packages, from which Python can import them."""
     home = HOME / "-".join(libraries).replace("==", "-")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
     fetched_once(home, lambda: _run(*pip, "--target", str(home), *libraries))
-    path = f"{home}:{sparks.ROOT}"
-    assert read(output, reader, PYTHONPATH=path, TZ="UTC") == tables(output)
+    return home
 
 
 @only_in_soak
@@ -63,6 +72,29 @@ def test_spark_with_the_library_of_delta_reads_the_same_rows_of_every_table(outp
 
     fetched_once(home, fetch)
     assert read(output, "with_spark", interpreter=sparks.python(SPARK), SPARK_JARS=str(home)) == tables(output)
+
+
+_PROGRAM = re.compile(r"```python\n(import (?:duckdb|polars)\n.*?)```\n```\n(.*?)```\n", re.DOTALL)
+_EXTENSION = """
+import duckdb_extension_delta
+from pathlib import Path
+(extension,) = Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension")
+duckdb.sql(f"LOAD '{extension}'")
+"""
+"""Instead of a download from DuckDB's own server, see `readers.with_duckdb`."""
+
+
+def test_the_programs_on_the_page_about_the_pipeline_print_what_it_shows(tmp_path: Path) -> None:
+    write_fleet(tmp_path / "fleet", SMALL)
+    run([tmp_path / "fleet" / "logs"], tmp_path / "tables", piece=1 << 24)
+    programs = _PROGRAM.findall((sparks.ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text())
+    path = ":".join(map(str, (_home(LIBRARIES[name]) for name in ("with_duckdb", "with_polars"))))
+    for program, shown in programs:
+        code = program.replace('duckdb.sql("INSTALL delta; LOAD delta")\n', _EXTENSION)
+        environment = {**os.environ, "PYTHONPATH": path, "TZ": "UTC"}
+        command = [sys.executable, "-c", code]
+        assert subprocess.check_output(command, cwd=tmp_path, env=environment, text=True).strip() == shown.strip()
+    assert len(programs) == 2
 
 
 def test_the_page_about_the_pipeline_names_the_versions_that_are_tried_here() -> None:

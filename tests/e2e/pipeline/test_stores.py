@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +22,8 @@ from kafkafeatures.cli.shell.main import main
 from kraftlog.files import DIRECTORY
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
-from tests.e2e.rig.s3 import CREDENTIALS, S3, SECRET, server
+from tests.e2e.rig.counting_proxy import counting_proxy
+from tests.e2e.rig.s3 import CREDENTIALS, KEY, S3, SECRET, server
 from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, derive, fleet, made_log, put, run, tables, texts
 
@@ -91,6 +95,24 @@ def test_only_the_new_bytes_of_an_object_that_has_grown_are_read(s3: S3, bucket:
         run([tmp_path / "in"], tmp_path / "expected")
     assert read == len(made_log(20)) - len(made_log(12))
     assert tables(tmp_path / "out") == tables(tmp_path / "expected")
+
+
+def test_of_an_object_that_has_grown_only_the_new_range_is_downloaded(s3: S3, bucket: str, tmp_path: Path) -> None:
+    whole, before = made_log(20_000), made_log(19_900)
+    with counting_proxy(s3.port) as proxy:
+        downloaded = []
+        for content in (before, whole):
+            s3.put(segment(bucket), content)
+            sent = proxy.sent
+            settings = Settings((s3.uri(bucket).replace(str(s3.port), str(proxy.port)),), str(tmp_path / "out"))
+            assert not Run(settings, derive)().problems
+            downloaded.append(proxy.sent - sent)
+    assert downloaded[0] > len(before), "the proxy counts"
+    assert downloaded[1] < len(whole) - len(before) + _ANSWERS
+
+
+_ANSWERS = 32 * 1024
+"""Bytes of all answers without content: listings, and headers."""
 
 
 class Meanwhile(OneCore):
@@ -248,6 +270,43 @@ def test_a_run_on_spark_writes_its_tables_into_a_bucket(s3: S3, made: Path) -> N
 
 def objects(s3: S3) -> Iterable[Path]:
     return sorted(path for path in (s3.buckets / "warehouse").rglob("*") if path.is_file())
+
+
+@pytest.mark.usefixtures("made")
+def test_tables_and_inputs_take_the_credentials_of_a_profile(s3: S3, tmp_path: Path) -> None:
+    s3.system.create_dir("profiles")
+    path, profiles = tmp_path / "pipeline.yaml", tmp_path / ".aws" / "credentials"
+    output = s3.uri("profiles")
+    path.write_text(f"inputs: ['{s3.uri('fleet/logs')}']\noutput: '{output}'\nspark: {{enabled: false}}\n")
+    profiles.parent.mkdir()
+    profiles.write_text(f"[lake]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
+    environment = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
+    environment |= {"HOME": str(tmp_path), "AWS_PROFILE": "lake", "AWS_EC2_METADATA_DISABLED": "true"}
+    command = [sys.executable, "-m", "kafkafeatures", "pipeline", "run", "--config", str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (Exit.DONE, "")
+    assert load(output)[0].sequence == 1
+
+
+ABSENT: dict[str, str] = {"anonymous": stores.NO_CREDENTIALS_SET, "port": "the store cannot be reached: tcp connect"}
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_tables_without_credentials_or_store_end_a_run_with_one_line(
+    s3: S3, made: Path, tmp_path: Path, case: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = s3.uri("fleet/tables")
+    if case == "anonymous":
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+    else:
+        uri = uri.replace(str(s3.port), "1")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(f"inputs: ['{made / 'in'}']\noutput: '{uri}'\nspark: {{enabled: false}}\n")
+    assert main(["pipeline", "run", "--config", str(path)]) == Exit.UNREACHABLE
+    printed = capfd.readouterr()  # also what delta-rs prints
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert f"{uri}: {ABSENT[case]}" in printed.err
 
 
 @pytest.mark.parametrize("case", WRONG.keys() - {"prefix"})

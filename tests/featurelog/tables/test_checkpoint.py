@@ -110,7 +110,7 @@ def test_tables_are_the_same_whether_they_continue_from_a_checkpoint_or_not(
         checkpoint = row["checkpoint"]
 
 
-def test_what_a_checkpoint_covers_is_not_read() -> None:
+def test_records_that_a_checkpoint_covers_are_not_read() -> None:
     """Runs read up to offsets 14, 20 and 24. The copies have snapshots at 12 and 16, and segments from 0 and from 10
     on. So the parts before offset 14 are covered by the checkpoint, as is the first snapshot.
     """

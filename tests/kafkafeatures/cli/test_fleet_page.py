@@ -287,7 +287,7 @@ def test_a_cluster_that_was_not_judged_is_unknown_in_the_grid_and_not_below() ->
     assert (row[0], set(row[1:])) == ("blank", {"Unknown"})
 
 
-def test_what_blocks_a_fleet_is_named_in_words() -> None:
+def test_the_blockers_of_a_fleet_are_named_in_words() -> None:
     causes = [row[0] for row in page_of_fleet().rows_under("Why clusters are blocked")[1:]]
     assert "Kafka too old" in causes
     assert not [cause for cause in causes if re.search("[a-z][A-Z]", cause)]

@@ -87,7 +87,7 @@ def test_an_unreachable_api_server_is_reported(kube: Callable[..., Kube], server
 def test_a_silent_api_server_times_out(kube: Callable[..., Kube]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         silent = kube(f"https://127.0.0.1:{listener.getsockname()[1]}")
-        silent.patience = 0.2
+        silent.request_timeout = 0.2
         with pytest.raises(Away, match=r"no answer in 0\.2 s"):
             silent.resource("orders")
 

@@ -34,7 +34,7 @@ def test_watching_prints_changes_deletions_and_outages_and_no_unchanged_resource
         return found
 
     class Server:
-        patience = 0.0
+        request_timeout = 0.0
 
     shown = changes(cast(Kube, Server()), next_one, lambda one: one.without_version)
     assert list(islice(shown, 2)) == [[acting, other], [done]]

@@ -236,7 +236,7 @@ def test_a_page_shows_the_last_picture_with_its_age_while_the_api_server_is_away
 
 
 def test_a_page_does_not_wait_for_a_slow_reading(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PATIENCE", 0.0)
+    monkeypatch.setattr(live, "READING_TIMEOUT", 0.0)
     reader, answered = Reader(kube.environment), Event()
     values = iter((1, 2))
 
@@ -250,7 +250,7 @@ def test_a_page_does_not_wait_for_a_slow_reading(kube: Kube, monkeypatch: pytest
     answered.clear()
     kube.seconds = EVERY
     assert subject.picture().value == 1
-    monkeypatch.setattr(live, "PATIENCE", 10.0)
+    monkeypatch.setattr(live, "READING_TIMEOUT", 10.0)
     answered.set()
     assert subject.picture().value == 2
     reader.close()

@@ -65,7 +65,7 @@ class Namespace:
     ) -> None:
         metadata = {"namespace": "kafka", "name": name, "uid": name, "labels": labels or {}}
         owners = [{"kind": "Kafka", "name": "orders", "uid": owner}] if owner else []
-        data = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
+        data = {key: b64encode(text.encode(errors="surrogateescape")).decode() for key, text in texts.items()}
         self.api.store(f"{SECRETS}/{name}", {"metadata": metadata | {"ownerReferences": owners}, "data": data})
 
     def keys_that_do_not_fit(self) -> None:
@@ -157,16 +157,22 @@ def with_plain_listeners(namespace: Namespace) -> None:
     namespace.kafka("custom")
 
 
+def with_a_password_that_is_no_text(namespace: Namespace) -> None:
+    namespace.user(password="canary\udcff")
+    namespace.kafka(SCRAM)
+
+
 REFUSED: dict[str, tuple[Callable[[Namespace], None], str]] = {
     "no Kafka": (without_kafka, "no Kafka orders (kafka.strimzi.io/v1) in the namespace kafka"),
     "no right": (without_right, "grant the verb get on kafkas.kafka.strimzi.io with a role"),
     "no user": (lambda _: None, "the Secret of the KafkaUser kafka-features does not exist in the namespace kafka; "),
     "no listener": (with_plain_listeners, "its listeners are: custo (custom)"),
+    "a password that is no text": (with_a_password_that_is_no_text, "the value of password is not text"),
 }
 
 
 @pytest.mark.parametrize(("change", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_is_missing_is_named_in_one_line(
+def test_a_missing_resource_or_key_is_named_in_one_line(
     namespace: Namespace, capsys: pytest.CaptureFixture[str], change: Callable[[Namespace], None], says: str
 ) -> None:
     change(namespace)
@@ -295,7 +301,7 @@ MISSING: dict[str, tuple[Callable[[Namespace], object], str]] = {
 
 
 @pytest.mark.parametrize(("change", "says"), MISSING.values(), ids=MISSING)
-def test_what_a_document_of_a_file_lacks_in_kubernetes_is_named_in_one_line(
+def test_a_resource_that_a_document_names_and_kubernetes_lacks_is_named_in_one_line(
     change: Callable[[Namespace], object],
     says: str,
     namespace: Namespace,
@@ -306,6 +312,18 @@ def test_what_a_document_of_a_file_lacks_in_kubernetes_is_named_in_one_line(
     assert main(["describe", "-f", str(file)]) != Exit.DONE
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
+
+
+def test_a_document_without_a_namespace_is_of_that_of_the_context_as_with_kubectl(
+    namespace: Namespace, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace.user()
+    namespace.secret("admin", dict(zip(("tls.crt", "tls.key"), CERTIFICATES.client("admin"), strict=True)))
+    file.write_text(DOCUMENT.replace(", namespace: kafka", ""))
+    assert of_document(file).bootstrap_servers == (Address("127.0.0.1", 1),)
+    file.write_text(DOCUMENT.replace("namespace: kafka", "namespace: default"))
+    assert main(["describe", "-f", str(file)]) != Exit.DONE
+    assert "default" in capsys.readouterr().err
 
 
 def test_a_document_of_a_file_needs_a_kubeconfig(

@@ -316,7 +316,7 @@ def test_a_wait_reads_whether_a_pause_of_strimzi_is_over_as_far_as_this_user_may
 class Readings:
     """An API server that answers in this order: resources, and failures that are raised."""
 
-    namespace, patience = "kafka", 0.0
+    namespace, request_timeout = "kafka", 0.0
 
     def __init__(self, *readings: KubeResource | CommandFailed) -> None:
         self._readings = list(readings)

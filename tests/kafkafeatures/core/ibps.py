@@ -56,8 +56,8 @@ def pods(*outdated: int, release: str = "3.9") -> Known[WorkloadsReading]:
     return known(WorkloadsReading(NOW, (owner,)), SourceKind.KUBERNETES)
 
 
-def in_pods(observation: Observation, *outdated: int, release: str = "3.9") -> Observation:
-    """Put these brokers into pods; the pods of `outdated` are not of the update revision."""
+def in_pods(observation: Observation, *, outdated: tuple[int, ...] = (), release: str = "3.9") -> Observation:
+    """Put all brokers into pods; those of the brokers `outdated` are not of the update revision."""
     nodes = tuple(
         replace(node, proved_at=f"10.0.0.{node.id}", host=f"10.0.0.{node.id}") if node.proved_at else node
         for node in observation.nodes

@@ -282,7 +282,7 @@ def status_after_decision(look: Look, status: Status = EMPTY) -> Status:
     )
 
 
-def asked_for(wanted: DesiredState, observation: Observation, status: Status = EMPTY) -> Status:
+def status_that_requests_consents(wanted: DesiredState, observation: Observation, status: Status = EMPTY) -> Status:
     """Return the status after a look that asked for the consents, before the document has them."""
     memory = memory_from(status)
     return status_after_decision(

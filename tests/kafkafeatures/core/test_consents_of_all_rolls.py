@@ -183,11 +183,11 @@ def test_the_consent_covers_every_roll_to_another_inter_broker_protocol_version(
 
 
 def test_the_consent_covers_the_roll_of_an_image_where_every_broker_uses_the_protocol_version() -> None:
-    observation = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 2, 3), ONE)
+    observation = hosting(ibps.in_pods(brokers(uses="3.9"), outdated=(1, 2, 3)), ONE)
     look = raising(observation, rollout=ibps.IN_PODS)
     assert restarted(look) == 2
     assert "(one) unavailable while a broker restarts" in str(look.proposal.plan)
-    fewer = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 3), ONE)
+    fewer = hosting(ibps.in_pods(brokers(uses="3.9"), outdated=(1, 3)), ONE)
     following = raising(fewer, status_after_decision(look), rollout=ibps.IN_PODS)
     assert restarted(following) == 3
     assert following.proposal.plan.hash == look.proposal.plan.hash

@@ -23,7 +23,7 @@ from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.deciding import decide, propose
-from tests.kafkafeatures.worlds import NEW, NOW, answer, asked, image, node, observation, probe
+from tests.kafkafeatures.worlds import NEW, NOW, answer, asked, image, node, observation, probe, quorum
 
 WANTED = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
 DYNAMIC, STATIC = {"metadata.version": 27, "kraft.version": 1}, {"metadata.version": 27}
@@ -52,11 +52,13 @@ def test_the_step_shows_the_voter_addresses_that_the_metadata_log_will_hold() ->
 
 def test_the_voter_addresses_are_those_of_the_controller_registrations() -> None:
     observation = observe(
-        probe(asked(3001, answer(NEW, STATIC)), asked(1, answer(NEW, STATIC))),
+        probe(asked(3001, answer(NEW, STATIC)), asked(1, answer(NEW, STATIC)), quorum=quorum(voters=(3001, 3002))),
         LogReading(image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, STATIC), 100, 3001, 4, NOW),
     )
-    registered = image({1: (NEW, False)}, {3001: NEW}, STATIC).controllers[3001].endpoints
-    assert (voters_to_freeze(observation) or ())[0] == f"3001@{registered[0].host}:{registered[0].port}"
+    registered = image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, STATIC).controllers
+    assert voters_to_freeze(observation) == tuple(
+        f"{id_}@{node.endpoints[0].host}:{node.endpoints[0].port}" for id_, node in registered.items()
+    )
 
 
 @pytest.mark.parametrize(

@@ -267,37 +267,37 @@ def test_a_pod_is_restarted_once_its_template_was_changed() -> None:
     wanted = wanting(rollout=IN_PODS)
     message = refused(Look(wanted, in_pods(brokers())), Reason.WAITING_FOR_GIT)
     assert "set inter.broker.protocol.version=3.9 in Git" in message
-    assert restarted(Look(wanted, in_pods(brokers(), 1, 2, 3))) == 2
+    assert restarted(Look(wanted, in_pods(brokers(), outdated=(1, 2, 3)))) == 2
 
 
 def test_a_request_to_restart_a_single_pod_changes_nothing_during_a_raise_of_the_ibp() -> None:
     wanted = wanting(rollout=IN_PODS)
-    for observation in (in_pods(brokers()), in_pods(brokers(), 1, 3), in_pods(brokers(uses="3.9"))):
+    for observation in (in_pods(brokers()), in_pods(brokers(), outdated=(1, 3)), in_pods(brokers(uses="3.9"))):
         with_request, without = Look(wanted, requested(observation, "broker-2")), Look(wanted, observation)
         assert (with_request.decision, with_request.proposal.plan) == (without.decision, without.proposal.plan)
 
 
 def test_a_template_that_did_not_help_the_first_broker_gets_no_second_one() -> None:
-    observation = in_pods(brokers(), 1, 3)
+    observation = in_pods(brokers(), outdated=(1, 3))
     message = refused(Look(wanting(rollout=IN_PODS), observation), Reason.ROLLOUT_HALTED)
     assert f"broker 2 was restarted with the template of broker, and needs the same Kafka, and {IBP}=3.9" in message
 
 
 @pytest.mark.parametrize("release", ["3.9", ""])
 def test_no_image_is_rolled_while_the_ibp_is_not_set(release: str) -> None:
-    observation = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release=release)
+    observation = in_pods(brokers(uses=None, knows="3.8-IV0"), outdated=(1, 2, 3), release=release)
     message = refused(Look(wanting(rollout=IN_PODS), observation), Reason.TEMPLATE_AHEAD)
     assert "keep the image of Kafka 3.8 in Git" in message
 
 
 def test_the_setting_alone_is_rolled_while_the_ibp_is_not_set() -> None:
-    observation = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release="3.8")
+    observation = in_pods(brokers(uses=None, knows="3.8-IV0"), outdated=(1, 2, 3), release="3.8")
     assert restarted(Look(wanting("3.8", rollout=IN_PODS), observation)) == 2
 
 
 def test_an_image_is_rolled_once_every_broker_uses_the_wanted_ibp() -> None:
     """From 3.9.1 to 3.9.2: the version is set, so the new Kafka does not raise it."""
-    observation = in_pods(brokers(uses="3.8"), 1, 2, 3)
+    observation = in_pods(brokers(uses="3.8"), outdated=(1, 2, 3))
     assert restarted(Look(wanting("3.8", rollout=IN_PODS), observation)) == 2
 
 

@@ -21,12 +21,12 @@ from kafkafeatures.core.migration.read_requirements import demands_of
 from tests.kafkafeatures.core.migrations import (
     Look,
     approved,
-    asked_for,
     cluster,
     looks,
     message_of,
     restarted,
     status_after,
+    status_that_requests_consents,
     wanting,
 )
 from tests.kafkafeatures.worlds import NOW, known
@@ -55,7 +55,7 @@ def test_a_consent_allows_a_rollback_to_a_zookeeper_that_lacks_metadata_and_no_s
     consents = frozenset({"zk-rollback-lossy"})
     observation = replace(cluster(P.DUAL_WRITE), compared=DIFFERS)
     wanted = wanting(D.ROLLED_BACK, consents=consents)
-    assert restarted(looks(wanted, observation, status=asked_for(wanted, observation))) == 1
+    assert restarted(looks(wanted, observation, status=status_that_requests_consents(wanted, observation))) == 1
     forward = looks(wanting(D.DUAL_WRITE, consents=consents), replace(cluster(P.COPIED), compared=DIFFERS))
     assert isinstance(forward.decision, Stalled)
 

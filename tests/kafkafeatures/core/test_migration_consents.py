@@ -23,12 +23,12 @@ from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
     approved,
-    asked_for,
     cluster,
     looks,
     memory_from,
     message_of,
     status_after_decision,
+    status_that_requests_consents,
     wanting,
     without_quorum,
 )
@@ -49,7 +49,7 @@ def look_at_rollback(observation: Observation, status: Status, desired: Desired 
     return looks(wanting(desired, consents=LOSSY), observation, status=status, memory=memory)
 
 
-SHOWN = asked_for(wanting(D.ROLLED_BACK), IN_DUAL_WRITE)
+SHOWN = status_that_requests_consents(wanting(D.ROLLED_BACK), IN_DUAL_WRITE)
 """The status after the differences were shown, with the request for a consent."""
 
 

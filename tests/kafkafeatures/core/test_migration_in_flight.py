@@ -27,11 +27,11 @@ from tests.kafkafeatures.core.migrations import (
     BY_HAND,
     Look,
     a_node,
-    asked_for,
     cluster,
     compared,
     memory_from,
     message_of,
+    status_that_requests_consents,
     wanting,
     without_quorum,
 )
@@ -84,7 +84,7 @@ def third_look(
     """
     look: Look | None = None
     wanted = wanting(desired, rollout=rollout, consents=frozenset(consents.split()))
-    status = asked_for(wanted, observation, STATUS)
+    status = status_that_requests_consents(wanted, observation, STATUS)
     for _ in range(3):
         memory = memory_from(status)
         look = Look(wanted, observation, before=look, seconds=5.0, sent=sent, status=status, memory=memory)

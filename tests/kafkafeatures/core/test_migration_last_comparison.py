@@ -29,13 +29,13 @@ from kafkafeatures.core.migration.stopped import STILL_FOR
 from tests.kafkafeatures.core.migrations import (
     SEEN_VOTERS,
     Look,
-    asked_for,
     cluster,
     compared,
     looks,
     message_of,
     released,
     status_after_decision,
+    status_that_requests_consents,
     wanting,
     without_quorum,
 )
@@ -123,7 +123,7 @@ def test_the_reason_is_metadata_differs_only_where_the_last_comparison_showed_di
 
 @pytest.mark.parametrize("says", LACKING)
 def test_a_rollback_consent_allows_the_deletion_of_znodes_and_is_spent_by_it(says: str) -> None:
-    status = asked_for(ACCEPTED, GONE, LACKING[says])
+    status = status_that_requests_consents(ACCEPTED, GONE, LACKING[says])
     look = decided(status, ACCEPTED)
     assert released(look).deletes
     assert ZK_ROLLBACK_LOSSY in status_after_decision(look, status).spent_consents
@@ -284,6 +284,7 @@ def test_controllers_are_not_to_be_stopped_while_zookeeper_is_behind() -> None:
 
 def test_the_comparison_leaves_the_status_once_the_rollback_is_over() -> None:
     first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
+    assert equality(first) is not None
     assert equality(status_after_decision(looks(BACK, cluster(Position.ZOOKEEPER), status=first), first)) is None
 
 

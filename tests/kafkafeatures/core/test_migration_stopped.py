@@ -25,7 +25,6 @@ from kafkafeatures.core.migration.stopped import STILL_FOR, STILL_UNPROVEN
 from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
-    asked_for,
     cluster,
     compared,
     looks,
@@ -33,6 +32,7 @@ from tests.kafkafeatures.core.migrations import (
     message_of,
     released,
     status_after_decision,
+    status_that_requests_consents,
     wanting,
     without_quorum,
 )
@@ -105,7 +105,7 @@ def test_no_znode_is_deleted_where_the_document_names_no_controller_to_try(posit
 def test_a_consent_confirms_that_silent_controllers_have_stopped_and_is_spent(position: str) -> None:
     observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
     assert isinstance(look_after_stillness(observation, MINUTES, LOSSY).decision, Wait)  # a consent to lose metadata
-    status = asked_for(SURE, observation, COMPARED)
+    status = status_that_requests_consents(SURE, observation, COMPARED)
     early = look_after_stillness(observation, STILL_UNPROVEN - 1, SURE, status=status)
     assert isinstance(early.decision, Wait)
     assert "/migration must stay unchanged for 60 s first" in message_of(early)
@@ -166,7 +166,7 @@ def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mod
     assert "broker 2 is not known to run in ZooKeeper mode" in message_of(look)
     assert "start it in ZooKeeper mode" in message_of(look)
     assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in message_of(look)
-    status = asked_for(BACK, observation, COMPARED)
+    status = status_that_requests_consents(BACK, observation, COMPARED)
     for consent in (ZK_ROLLBACK_LOSSY, "zk-lose-broker:3"):  # for metadata, and for another broker
         assert isinstance(look_after_stillness(observation, MINUTES, consenting(consent), status=status).decision, Wait)
     accepted = look_after_stillness(observation, STILL_FOR, consenting("zk-lose-broker:2"), status=status)
@@ -354,7 +354,7 @@ def silent_controllers(*ids: int) -> Observation:
 
 
 def test_a_consent_that_some_controllers_have_stopped_does_not_count_for_further_silent_controllers() -> None:
-    status = asked_for(SURE, silent_controllers(3001, 3002), COMPARED)
+    status = status_that_requests_consents(SURE, silent_controllers(3001, 3002), COMPARED)
     assert isinstance(
         look_after_stillness(silent_controllers(3001, 3002), STILL_UNPROVEN, SURE, status=status).decision, Act
     )

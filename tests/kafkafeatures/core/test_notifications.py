@@ -94,7 +94,7 @@ def test_a_halt_at_another_node_is_another_notification() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Drifted", "WaitingForGit"])
-def test_what_the_owner_of_the_document_has_to_change_is_told(reason: str) -> None:
+def test_a_reason_that_the_owner_of_the_document_has_to_resolve_is_notified(reason: str) -> None:
     notification = only(Status(conditions=(condition("Ready", reason, status="False"),)))
     assert (notification.event, notification.since) == (reason, AT)
 
@@ -147,7 +147,7 @@ def test_an_invalid_document_is_told() -> None:
         (10, 5, 3604, True),
     ],
 )
-def test_what_comes_back_is_told_again_at_most_once_an_hour(
+def test_a_reason_that_comes_back_is_notified_again_at_most_once_an_hour(
     since: int, delivered: int, now: int, is_done: bool
 ) -> None:
     assert timedelta(seconds=3600) == REPEAT_AFTER

@@ -115,7 +115,7 @@ def test_an_unregistered_node_that_only_fetches_the_metadata_log_is_refused() ->
 
 
 @pytest.mark.parametrize(("kind", "count"), [(FailureKind.AUTHORIZATION, 1), (FailureKind.TIMED_OUT, 3)])
-def test_what_follows_from_a_missing_right_to_ask_for_the_controllers_is_no_gap_of_its_own(
+def test_the_consequences_of_a_missing_right_to_ask_for_the_controllers_are_no_gaps_of_their_own(
     kind: FailureKind, count: int
 ) -> None:
     """Brokers name the controllers only to a user who may describe the quorum: nobody has to look for controllers."""

@@ -82,7 +82,9 @@ def test_the_driver_pods_is_read_with_its_selector_and_container_and_without_sta
     [{"migration": {"desired": "PreMigration"}}, {"interBrokerProtocolVersion": "3.9"}],
     ids=lambda one: next(iter(one)),
 )
-def test_what_orders_restarts_is_refused_with_the_driver_pods(more: dict[str, Any]) -> None:
+def test_a_migration_and_another_protocol_version_which_need_restarts_are_refused_with_the_driver_pods(
+    more: dict[str, Any],
+) -> None:
     with pytest.raises(InvalidDocument, match="driver Pods excludes migration and interBrokerProtocolVersion, which"):
         wanted(cluster=IN_ZOOKEEPER, workload=FOLLOWED, **more)
 
@@ -193,7 +195,7 @@ def test_a_level_that_strimzi_manages_is_refused(name: str, words: str) -> None:
     ],
     ids=["a migration", "an inter.broker.protocol.version", "StatefulSets"],
 )
-def test_what_strimzi_does_not_have_is_refused_for_its_clusters(more: dict[str, Any], words: str) -> None:
+def test_fields_that_strimzi_does_not_support_are_refused_for_its_clusters(more: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidDocument, match=words):
         wanted(cluster=STRIMZI, **more)
 

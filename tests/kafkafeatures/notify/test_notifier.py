@@ -173,7 +173,7 @@ async def test_a_receiver_that_is_down_for_hours_costs_one_line_of_the_log_and_g
     assert SECRET not in caplog.text
 
 
-async def test_what_is_no_longer_true_is_withdrawn(tmp_path: Path) -> None:
+async def test_a_notification_that_is_no_longer_true_is_withdrawn(tmp_path: Path) -> None:
     async with telling(tmp_path, is_silent) as rig:
         rig.tell()
         assert rig.tell(IN_SYNC).notified == ()

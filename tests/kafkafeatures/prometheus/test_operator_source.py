@@ -194,7 +194,7 @@ HOSTILE = f"\x1b[31m<script>{CANARY}".encode()
         (says(NO_SERIES, Content_Encoding="gzip"), "no usable answer"),
     ],
 )
-def test_what_the_server_says_is_not_repeated(answer: Answer, words: str) -> None:
+def test_the_answer_of_the_server_is_not_repeated(answer: Answer, words: str) -> None:
     with serving(answer) as served:
         found = failure(settings(served.port))
     assert words in found.message

@@ -68,7 +68,7 @@ def of_log(readings: Readings, change: Callable[[Image], Image]) -> Readings:
     return readings._replace(log=replace(readings.log, image=change(readings.log.image)))
 
 
-def reading_from(cluster: Cluster) -> None:
+def restart_at_snapshot(cluster: Cluster) -> None:
     """Start a new process whose log begins with a snapshot of just now."""
     cluster.world.take_snapshot()
     cluster.reach(Access())

@@ -27,7 +27,7 @@ from tests.kafkafeatures.reconcile.accounts import (
     UP,
     approve,
     held_reason,
-    reading_from,
+    restart_at_snapshot,
     resumes,
     stalled,
     waiting,
@@ -263,7 +263,7 @@ def test_the_log_is_read_from_the_position_of_the_status_if_a_snapshot_hides_lat
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
-    reading_from(cluster)
+    restart_at_snapshot(cluster)
     resumes(store)
     assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
     assert cluster.sent == []
@@ -273,7 +273,7 @@ def test_nothing_is_sent_while_the_log_since_the_position_cannot_be_read() -> No
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     position = store.status["logPosition"]
     asyncio.run(cluster.sleep(60))
-    reading_from(cluster)
+    restart_at_snapshot(cluster)
     resumes(store)
     failure = Failure(FailureKind.TIMED_OUT, "metadata log", "no answer")
 
@@ -297,7 +297,7 @@ def test_the_log_since_the_position_is_not_read_if_no_plan_or_consent_depends_on
     run(cluster, store)
     begins = store.status["logPosition"]["offset"]
     asyncio.run(cluster.sleep(60))
-    reading_from(cluster)
+    restart_at_snapshot(cluster)
 
     async def later(offset: int, epoch: int) -> EarlierMoves | Failure:
         assert offset > begins
@@ -325,7 +325,7 @@ def test_no_consent_is_used_twice_after_a_status_backup_from_before_the_log_was_
     store.status = backup
     cluster.reach(Access())
     if begins == "a snapshot":
-        reading_from(cluster)
+        restart_at_snapshot(cluster)
     assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
     assert len(cluster.sent) == 2
     resumes(store, consents=frozenset())
@@ -381,7 +381,7 @@ def test_while_the_beginning_of_the_log_cannot_be_read_nothing_is_sent() -> None
     assert isinstance(run(cluster, store).decision, Done)
     resumes(store, levels=DOWN, consents=CONSENTS)
     cluster.reach(Access())
-    reading_from(cluster)
+    restart_at_snapshot(cluster)
 
     async def parted(offset: int, epoch: int) -> EarlierMoves | Failure:
         return EarlierMoves(restored=offset == FIRST_OFFSET)

@@ -62,7 +62,7 @@ def test_a_resource_in_mode_observe_owns_no_cluster() -> None:
 def test_an_older_resource_may_own_the_cluster_until_its_first_reconciliation() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False)
-    made.passed(key("old"))
+    made.reconciled(key("old"))
     assert made.competing_owner(key("new"), "c") is None
     made.note(resource("old", "1", cluster="c"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
@@ -71,7 +71,7 @@ def test_an_older_resource_may_own_the_cluster_until_its_first_reconciliation() 
 def test_a_resource_owns_the_cluster_that_it_read_even_if_its_reconciliation_fails() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("old"), "c") is None  # it acts
-    made.passed(key("old"))  # and its reconciliation fails
+    made.reconciled(key("old"))  # and its reconciliation fails
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
     made.note(resource("old", "1"))  # an event from before
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
@@ -175,7 +175,7 @@ THROUGH_BROKER = {**SENT_DIRECTLY, "via": "Broker"}
         ([SENT_DIRECTLY, THROUGH_BROKER], SENT_FOR),
         ([{"kind": "DeleteZnodes", "via": "ZooKeeper"}], SENT_DIRECTLY_FOR),
         ([{"kind": "RestartNode", "via": "ApiServer"}], SENT_FOR),
-        ([{"kind": "RestartNode", "via": "ApiServer", "by": "annotation"}], STRIMZI.patience.total_seconds()),
+        ([{"kind": "RestartNode", "via": "ApiServer", "by": "annotation"}], STRIMZI.request_lifetime.total_seconds()),
         ([{"kind": "Future", "via": "Controller"}], SENT_FOR),
         ([{"kind": ["?"], "via": ["?"], "by": ["?"]}], SENT_FOR),
         (["?"], SENT_FOR),
@@ -242,14 +242,14 @@ def test_a_deleted_resource_owns_no_cluster_and_its_successor_starts_without_cla
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.forget(key("old"))
     assert made.competing_owner(key("new"), "c") is None
-    made.passed(key("old"))
+    made.reconciled(key("old"))
     made.note(resource("old", "0", uid="another"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False)
 
 
 def test_a_recreated_resource_inherits_no_claim() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
-    made.passed(key("old"))
+    made.reconciled(key("old"))
     made.note(resource("old", "1", uid="another"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False)
 
@@ -297,7 +297,7 @@ def test_at_most_one_resource_has_no_competing_owner_on_a_cluster(many: list[tup
     made = Claims(monotonic=SYSTEM.monotonic)
     for number, (age, cluster, applies) in enumerate(many):
         made.note(resource(str(number), str(age), cluster=cluster, mode="Apply" if applies else "Observe"))
-        made.passed(key(str(number)))
+        made.reconciled(key(str(number)))
     for cluster in ("c", "d"):
         owners = [
             number

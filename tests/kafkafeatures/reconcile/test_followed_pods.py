@@ -219,6 +219,12 @@ STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
         lambda followed: followed.label("broker-1", REVISION, None),
         "Preflight", "pod broker-1 has no label controller-revision-hash; name an annotation that changes",
     ),
+    "two owners with one name": (
+        lambda followed: followed.workloads.change_pod(
+            "broker-2", lambda raw: raw["metadata"]["ownerReferences"][0].update(kind="InstanceSet", uid="another")
+        ),
+        "Preflight", "it matches pods of several owners with the name broker: InstanceSet and StatefulSet; narrow ",
+    ),
     "an owner for each pod": (
         lambda followed: followed.have_owners_of_their_own(),
         "Preflight", "pod broker-0 is of Instance broker-0, so its controller-revision-hash may ",
@@ -244,6 +250,18 @@ async def test_no_level_is_raised_unless_every_pod_is_known_and_at_rest(
     assert followed.reason[0] == reason, followed.reason
     assert message in followed.reason[1]
     assert (followed.requests, followed.workloads.evictions) == ([], [])
+
+
+async def test_a_sidecar_that_is_named_as_the_container_of_kafka_is_refused_as_it_hides_the_image() -> None:
+    followed = Followed(container="metrics")
+    for pod in PODS:
+        followed.workloads.change_pod(
+            pod, lambda raw: raw["spec"]["containers"].append({"name": "metrics", "image": "metrics:1.0.0"})
+        )
+    followed.set_image("broker-2", "kafka:4.4.0-1")
+    await followed.work(1)
+    assert (followed.level == 1, followed.reason[0]) == (False, "Preflight")
+    assert "has a container kafka, and the document names its container metrics; correct spec." in followed.reason[1]
 
 
 async def test_the_annotation_that_a_document_names_must_be_on_the_newest_pod_and_older_ones_count_as_outdated() -> (
@@ -287,7 +305,8 @@ async def test_a_level_waits_for_the_next_pod_of_a_broker_that_no_longer_runs_an
     assert reason == "RollingNodes"
     assert message.startswith("broker 2 (broker-1.broker.kafka.svc.cluster.local:9092) has no pod since ")
     assert "; if it is permanently gone: kafkafeatures unregister --broker 2 " in message
-    assert followed.api.condition("NodesRolled")["status"] == "False"
+    rolled = followed.api.condition("NodesRolled")
+    assert (rolled["status"], rolled["message"].split(";")[0]) == ("False", "3 of 4 nodes are current")
 
 
 async def test_an_older_document_that_restarts_the_same_pods_is_followed_as_any_other_operator() -> None:

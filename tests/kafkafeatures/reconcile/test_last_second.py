@@ -255,7 +255,7 @@ def the_image_is_reverted(rig: Rig) -> None:
 
 def an_older_resource_names_the_stateful_set(rig: Rig) -> None:
     rig.claims.note(create_older(rig, "other:9092", workload=WORKLOAD))
-    rig.claims.passed(OLDER)
+    rig.claims.reconciled(OLDER)
 
 
 FORBIDDEN: dict[str, Meanwhile] = {

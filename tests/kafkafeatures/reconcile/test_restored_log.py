@@ -32,7 +32,7 @@ from tests.kafkafeatures.reconcile.accounts import (
     approve,
     held_reason,
     of_log,
-    reading_from,
+    restart_at_snapshot,
     resumes,
     stalled,
     waiting,
@@ -143,7 +143,7 @@ def test_a_restored_log_that_grew_past_its_former_end_is_still_another_log() -> 
 def test_a_log_without_the_recorded_position_is_another_log_at_any_offset() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
-    reading_from(cluster)
+    restart_at_snapshot(cluster)
     restored(cluster, store, offset=3, epoch=0)
 
     async def parted(offset: int, epoch: int) -> EarlierMoves | Failure:

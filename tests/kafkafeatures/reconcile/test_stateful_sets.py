@@ -291,7 +291,7 @@ def forbid_reading(kind: str) -> Callable[[Rig], object]:
 
 def an_older_resource(rig: Rig) -> None:
     rig.claims.note(create_older(rig, "other:9092", workload=WORKLOAD))
-    rig.claims.passed(OLDER)
+    rig.claims.reconciled(OLDER)
 
 
 def scale(replicas: int) -> Callable[[Rig], None]:

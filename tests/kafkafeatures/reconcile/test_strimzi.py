@@ -320,7 +320,7 @@ REFUSED: dict[str, tuple[Callable[[Scene], None], str]] = {
 
 
 @pytest.mark.parametrize(("change", "says"), REFUSED.values(), ids=REFUSED)
-async def test_what_is_missing_is_named(change: Callable[[Scene], None], says: str) -> None:
+async def test_a_missing_resource_or_key_is_named(change: Callable[[Scene], None], says: str) -> None:
     scene = Scene()
     change(scene)
     message = await scene.refusal()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.cli.clients.verdict_text import format_minute
 from kafkafeatures.cli.log.words import show_table
 from kafkafeatures.core.clients.senders import MANY_CLIENTS, Sender
-from kafkafeatures.core.words import counted, cut, format_time
+from kafkafeatures.core.words import counted, cut, first_of, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,10 +32,9 @@ def draw_senders(screen: Console, senders: Sequence[Sender]) -> None:
         return
     from rich.text import Text
 
-    from kafkafeatures.cli.shell.indented import item, line
+    from kafkafeatures.cli.shell.indented import heading, item
 
-    screen.print()
-    line(screen, Text(SENDERS_HEADING, "bold"))
+    heading(screen, SENDERS_HEADING)
     show_table(screen, [column.upper() for column in SENDER_COLUMNS], [sender_row(sender) for sender in senders])
     for note in proxy_notes(senders):
         item(screen, Text(note, "yellow"))
@@ -43,12 +42,11 @@ def draw_senders(screen: Console, senders: Sequence[Sender]) -> None:
 
 def sender_row(sender: Sender) -> tuple[str, ...]:
     """The cells of a sender, as `SENDER_COLUMNS` has them."""
-    addresses = [cut(address, _LONGEST) for address in sender.addresses[:_ADDRESSES]]
-    omitted = len(sender.addresses) - len(addresses)
+    addresses = [cut(address, _LONGEST) for address in sender.addresses]
     return (
         cut(sender.client_id, _LONGEST) or "-",
         cut(sender.principal, _LONGEST) or "-",
-        (", ".join(addresses) + (f" and {omitted} more" if omitted else "")) or "-",
+        first_of(addresses, _ADDRESSES) or "-",
         cut(", ".join(sender.software), _LONGEST) or "-",
         ", ".join(f"{name} v{version}" for name, version in sender.versions),
         f"{sender.requests:,}",

@@ -13,7 +13,7 @@ from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
 from kafkafeatures.core.clients.exporters import MARK
 from kafkafeatures.core.clients.targets import ALIASES, ApiVersions, Targets
 from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict, UseKind
-from kafkafeatures.core.words import counted, format_span, format_time
+from kafkafeatures.core.words import counted, first_of, format_span, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,7 @@ def draw(
     """
     from rich.text import Text
 
-    from kafkafeatures.cli.shell.indented import item, line
+    from kafkafeatures.cli.shell.indented import heading, item, line
 
     line(screen, Text(headline(check, is_past=is_past), "bold"))
     line(screen, Text(scope(check, source)))
@@ -60,15 +60,13 @@ def draw(
         )
     for note in notes:
         item(screen, Text(note, "yellow"))
-    for kind, heading in HEADINGS.items():
+    for kind, title in HEADINGS.items():
         if rows := [row(use, check, targets) for use in check.uses if use.kind is kind]:
-            screen.print()
-            line(screen, Text(heading.format(check.release), "bold"))
+            heading(screen, title.format(check.release))
             show_table(screen, [column.upper() for column in COLUMNS], rows)
     lines = list(gap_lines(check))
     if lines:
-        screen.print()
-        line(screen, Text("Gaps", "bold"))
+        heading(screen, "Gaps")
         for text in lines:
             item(screen, Text(text, "yellow"))
     if check.verdict is not ClientVerdict.READY and check.ready_from is not None:
@@ -102,7 +100,7 @@ def row(use: ApiUse, check: ClientCheck, targets: Targets) -> tuple[str, ...]:
     accepted = _accepted(use, check, targets)
     span = "none" if accepted is None else f"{accepted.min}-{accepted.max}"
     times = (format_minute(use.after), format_minute(use.until))
-    return f"{use.name} v{use.version}", span, f"{_per_day(use):,}", *times, _ids(use.brokers)
+    return f"{use.name} v{use.version}", span, f"{_per_day(use):,}", *times, first_of(use.brokers, _BROKERS_SHOWN)
 
 
 def _accepted(use: ApiUse, check: ClientCheck, targets: Targets) -> ApiVersions | None:
@@ -126,13 +124,9 @@ def gap_lines(check: ClientCheck) -> Iterator[str]:
         span = format_span(timedelta(minutes=end - begin))
         times = f"{format_minute(begin * 60_000)} to {format_minute(end * 60_000)} UTC ({span})"
         title = "broker" if len(brokers) == 1 else "brokers"
-        yield f"{title} {_ids(brokers)}: {times}: {_CAUSES[cause]}" + (f": {detail}" if detail else "")
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    text = ", ".join(map(str, brokers[:_BROKERS_SHOWN]))
-    omitted = len(brokers) - _BROKERS_SHOWN
-    return f"{text} and {omitted} more" if omitted > 0 else text
+        yield f"{title} {first_of(brokers, _BROKERS_SHOWN)}: {times}: {_CAUSES[cause]}" + (
+            f": {detail}" if detail else ""
+        )
 
 
 def earliest(check: ClientCheck, ready_from: int) -> str:

@@ -7,7 +7,6 @@ by `kafka/probe/granted.py`, those in ZooKeeper by `zookeeper/rights.py`, those 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster, on_loop, pool_of, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.indented import hanging, line
-from kafkafeatures.cli.shell.output import console, print_document
+from kafkafeatures.cli.shell.output import console, print_document, print_junit
 from kafkafeatures.core.facts.early_rights import is_before_the_copy
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
@@ -88,7 +87,7 @@ def check_rights(arguments: argparse.Namespace) -> int:
     if arguments.output == "table":
         _draw(rows, verdict, reading, purpose)
     elif arguments.output == "junit":
-        sys.stdout.write(_junit(rows, purpose) + "\n")
+        print_junit(_junit(rows, purpose))
     else:
         print_document(_document(rows, verdict, reading, (observation, mode, driver)), arguments.output)
     return Exit.DONE if verdict is RightState.GRANTED else Exit.UNREACHABLE
@@ -164,17 +163,13 @@ def _zookeeper_rows(arguments: argparse.Namespace, observation: Observation, mod
         row = RightRow("ZooKeeper", right.right, right.on, RightState.GRANTED, (right.goal,))
         if isinstance(right.is_granted, Failure):
             failure = right.is_granted
-            row = RightRow(*_head(row), RightState.UNKNOWN, (right.goal,), failure.message, failure.action)
+            row = replace(row, state=RightState.UNKNOWN, message=failure.message, remedy=failure.action)
         elif not right.is_granted:
             user = f"digest user {ensemble.digest.username}" if ensemble.digest else "the user of the operator"
             remedy = f"grant {right.right} on {', '.join(right.missing_on)} to {user}"
             text = f"missing on {', '.join(right.missing_on)}"
-            row = RightRow(*_head(row), RightState.MISSING, (right.goal,), text, remedy)
+            row = replace(row, state=RightState.MISSING, message=text, remedy=remedy)
         yield row
-
-
-def _head(row: RightRow) -> tuple[str, str, str]:
-    return row.system, row.right, row.on
 
 
 def _kubernetes_rows(arguments: argparse.Namespace, driver: Driver) -> Iterator[RightRow]:
@@ -234,7 +229,7 @@ def _document(
     }  # fmt: skip
 
 
-def _junit(rows: list[RightRow], purpose: str) -> str:
+def _junit(rows: list[RightRow], purpose: str) -> ElementTree.Element:
     """One case for each right."""
     suite = ElementTree.Element("testsuite", name=f"kafkafeatures check --rights, {purpose}")
     for row in rows:
@@ -244,8 +239,4 @@ def _junit(rows: list[RightRow], purpose: str) -> str:
             ElementTree.SubElement(case, "failure", type="Rights", message=row.message).text = row.remedy
         elif row.state is RightState.UNKNOWN:
             ElementTree.SubElement(case, "error", type="Rights", message=row.message).text = row.remedy
-    suite.set("tests", str(len(suite)))
-    suite.set("failures", str(sum(case.find("failure") is not None for case in suite)))
-    suite.set("errors", str(sum(case.find("error") is not None for case in suite)))
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+    return suite

@@ -12,7 +12,7 @@ from kafkafeatures.api.status import Status
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
-from kafkafeatures.cli.shell.indented import line
+from kafkafeatures.cli.shell.indented import heading, line
 from kafkafeatures.cli.shell.site import runbook_of
 from kafkafeatures.core.engine.blockers import blocked_by, grouped
 from kafkafeatures.core.engine.decisions import Act
@@ -35,8 +35,7 @@ def draw_plan(
     _steps(console, evaluation)
     blocked = evaluation.decision.blockers
     if blocked:
-        console.print()
-        console.print(Text("Blockers", "bold"))
+        heading(console, "Blockers")
         draw_blockers(console, map(blocker_status, grouped(blocked)))
     if evaluation.verdict is not None:
         console.print()
@@ -78,8 +77,7 @@ def notes_of(evaluation: Evaluation, status: Status) -> Iterator[str]:
 def _steps(console: Console, evaluation: Evaluation) -> None:
     if evaluation.proposal.plan.is_over:
         return
-    console.print()
-    console.print(Text("Steps", "bold"))
+    heading(console, "Steps")
     draw_steps(console, tuple(steps_of(evaluation.proposal.plan)))
 
 

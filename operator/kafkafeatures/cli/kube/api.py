@@ -107,8 +107,8 @@ class Kube:
     """Requests to one API server, in one namespace. Raises CommandFailed, often as Away, Denied, Changed or NotFound.
 
     `ending`: removes temporary files when the command ends. `acting`: the user to impersonate, in the form of a
-    kubeconfig (keys `as` and `as-groups`); it replaces the one that the kubeconfig impersonates. `patience`: seconds to
-    wait for one answer; a caller with a deadline shortens it.
+    kubeconfig (keys `as` and `as-groups`); it replaces the one that the kubeconfig impersonates. `request_timeout`:
+    seconds to wait for one answer; a caller with a deadline shortens it.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Kube:
         cluster, user = config.doc["clusters"][0]["cluster"], config.doc["users"][0]["user"]
         self.namespace = namespace or config.namespace
         self.server = str(cluster["server"])
-        self.patience = REQUEST_TIMEOUT
+        self.request_timeout = REQUEST_TIMEOUT
         self.answered_at = SYSTEM.clock()  # as `ObjectReader` has it
         self._context = config.current_context
         self._ending = ending
@@ -272,7 +272,7 @@ class Kube:
 
         began = time.monotonic()
         try:
-            answer = getattr(self._api, method)(timeout=self.patience, **request)
+            answer = getattr(self._api, method)(timeout=self.request_timeout, **request)
             code = answer.status_code
             self.answered_at = date_of(answer.headers.get("Date", "")) or SYSTEM.clock()
         except (RequestException, OSError) as error:
@@ -319,7 +319,7 @@ class Kube:
             text = f"the certificate of {self.server} is not trusted: {root.verify_message or root.reason}"
             return self._failed(CommandFailed, text, "check server and certificate-authority in the kubeconfig")
         if isinstance(error, Timeout):
-            return self._away(f"no answer in {self.patience:.3g} s")
+            return self._away(f"no answer in {self.request_timeout:.3g} s")
         return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
 
     def _away(self, reason: str) -> CommandFailed:

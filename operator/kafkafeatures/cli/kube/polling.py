@@ -51,7 +51,7 @@ def readings(kube: Kube, reader: Callable[[], T], deadline: float = inf) -> Iter
     """
     lenient_until = 0.0  # before the first successful reading a denial counts at once
     while True:
-        kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
+        kube.request_timeout = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
         reading: T | Away | Denied
         try:
             reading = reader()

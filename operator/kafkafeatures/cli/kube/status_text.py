@@ -29,7 +29,7 @@ from kafkafeatures.api.status import (
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
-from kafkafeatures.cli.shell.indented import hanging, item, line
+from kafkafeatures.cli.shell.indented import hanging, heading, item, line
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.kinds import in_flight, kind_of
@@ -64,7 +64,7 @@ def draw_status(console: Console, resource: KubeResource, current_time: datetime
     draw_features(console, resource)
     plan = resource.status.plan
     if plan is not None:
-        _title(console, "Plan")
+        heading(console, "Plan")
         line(console, _plan_line(resource, plan, current_time))
         draw_steps(console, plan.steps)
         _soak(console, resource, current_time)
@@ -88,7 +88,7 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
     draw_features(console, resource)
     plan = resource.status.plan
     if plan is not None:
-        _title(console, "Steps")
+        heading(console, "Steps")
         draw_steps(console, plan.steps)
     draw_blockers_of(console, resource)
     _migration(console, resource)
@@ -197,7 +197,7 @@ def draw_blockers_of(console: Console, resource: KubeResource) -> None:
     blockers = resource.status.blockers
     if not blockers:
         return
-    _title(console, "Blockers")
+    heading(console, "Blockers")
     draw_blockers(console, blockers)
     omitted = resource.status.blockers_total - len(blockers)
     if omitted > 0:
@@ -272,7 +272,7 @@ def _migration(console: Console, resource: KubeResource) -> None:
     status = resource.status
     if status.migration is None or not status.migration.phase:
         return
-    _title(console, "Migration")
+    heading(console, "Migration")
     for text in migration_lines(status.migration, status.rollout):
         item(console, Text(text))
 
@@ -280,7 +280,7 @@ def _migration(console: Console, resource: KubeResource) -> None:
 def _in_progress(console: Console, resource: KubeResource, current_time: datetime) -> None:
     intents = resource.status.intents
     if intents:
-        _title(console, "In progress")
+        heading(console, "In progress")
     for intent in intents:
         line = in_flight(intent).progress(lambda moment: age(moment, current_time))
         item(console, Text(line))
@@ -291,7 +291,7 @@ def _roll(console: Console, resource: KubeResource) -> None:
     rollout = resource.status.rollout
     if rollout is None or not rollout.is_in_progress:
         return
-    _title(console, "Roll")
+    heading(console, "Roll")
     lines = [f"{rollout.done} of {rollout.total} nodes are current"]
     lines += [
         f"{workload.name or '?'}: {workload.updated} of {workload.total} pods are updated"
@@ -323,7 +323,7 @@ def _conditions(console: Console, resource: KubeResource, current_time: datetime
         return
     ready = resource.status.condition(Condition.READY)
     messages = {ready.message} if ready else set()
-    _title(console, "Conditions")
+    heading(console, "Conditions")
     for condition in conditions:
         note = "" if resource.is_current(condition) else f" (of generation {condition.observed_generation or '?'})"
         line = (
@@ -340,7 +340,7 @@ def _history(console: Console, resource: KubeResource) -> None:
     """Print the newest entries of the history and all irreversible ones, and the used consents."""
     history = resource.status.history
     if history:
-        _title(console, "History, newest first")
+        heading(console, "History, newest first")
     newest = len(history) - HISTORY_SHOWN
     for number, entry in reversed([*enumerate(history)]):
         irreversible = _is_irreversible(entry)
@@ -350,7 +350,7 @@ def _history(console: Console, resource: KubeResource) -> None:
         line = Text(f"{entry.at or '?'}  {entry.action or '?'}: {entry.result or '?'}{message}")
         item(console, line.append("  irreversible", "yellow") if irreversible else line)
     if resource.status.spent_consents:
-        _title(console, "Used consents")
+        heading(console, "Used consents")
         for consent in resource.status.spent_consents:
             item(console, Text(consent))
 
@@ -359,11 +359,6 @@ def _is_irreversible(entry: HistoryEntry) -> bool:
     """True if this is an irreversible step that was carried out, as far as is known."""
     kind = kind_of(entry)
     return kind is not None and entry.result not in _WITHOUT_EFFECT and kind.is_irreversible(entry)
-
-
-def _title(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, "bold"))
 
 
 def _state(feature: FeatureStatus) -> Text:

@@ -18,7 +18,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import look, on_cluster
 from kafkafeatures.cli.cluster.connection_sources import connection_flags_of
 from kafkafeatures.cli.kube.api import Kube, connected
-from kafkafeatures.cli.kube.strimzi_settings import SECRETS, ClusterRequests, named, settings_of_strimzi, texts_of
+from kafkafeatures.cli.kube.strimzi_settings import SECRETS, ClusterRequests, named, settings_of_strimzi
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.facts.inferred import with_inferred_releases
@@ -30,6 +30,7 @@ from kafkafeatures.core.roll.drivers import STRIMZI
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kube.api import WorkloadsApi
+from kafkafeatures.kube.secrets import secret_texts
 from kafkafeatures.kube.workloads.strimzi import StrimziPods
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
 from kafkafeatures.reconcile.strimzi import SCRAM, TLS, Kafka, StrimziClusters, listener_of, login_of
@@ -89,7 +90,7 @@ def documents_for(arguments: argparse.Namespace) -> Iterator[str]:
         if secret is None:
             yield _user(kafka, spec, namespace)
         else:
-            listener_of(kafka, spec, login_of(texts_of(secret), spec.user))
+            listener_of(kafka, spec, login_of(secret_texts(secret), spec.user))
             if (secret["metadata"].get("labels") or {}).get(CREDENTIALS) != "true":
                 yield (
                     f"# The operator may not read the Secret {spec.user} yet: "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -21,6 +20,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.errors import Forbidden, Gone
+from kafkafeatures.kube.secrets import certificates_in, secret_texts
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, references, settings_of
 from kafkafeatures.reconcile.strimzi import StrimziClusters, with_known_fields, with_remedies
 
@@ -64,20 +64,17 @@ class ClusterRequests:
             secret = self._kube.object_of(SECRETS, "v1", name)
         except Denied:
             return None  # the status of the `Kafka` has them too
-        owners = [] if secret is None else secret["metadata"].get("ownerReferences") or []
-        if secret is None or owner not in [reference.get("uid") for reference in owners]:
-            return None
-        return {key: text for key, text in texts_of(secret).items() if key.endswith(".crt")}
+        return certificates_in(secret, owner)
 
 
 def settings_of_document(arguments: argparse.Namespace, resource: KafkaFeatures, spec: StrimziSpec) -> ClusterSettings:
     """The settings of a cluster that a document names by `strimzi` (`spec`). Flags for the API server count where the
-    command has them; the namespace is that of the document unless a flag names one. The source of the connection that
-    is shown before a change says which Kubernetes has this `Kafka`. Raises CommandFailed.
+    command has them; the namespace is that of a flag, of the document, or of the context, as with kubectl. The source
+    of the connection that is shown before a change says which Kubernetes has this `Kafka`. Raises CommandFailed.
     """
     defaults: dict[str, Any] = {"context": "", "kubeconfig": None, "as_user": "", "as_groups": [], "namespace": None}
     flags = argparse.Namespace(**{**defaults, **vars(arguments)})
-    flags.namespace = flags.namespace or resource.metadata.namespace
+    flags.namespace = flags.namespace or resource.own_namespace or None
     with connected(flags) as kube:
         place = f"the Kafka {spec.name} in the namespace {kube.namespace} at {kube.server}"
         arguments.connection_source = f"{place}, by {arguments.file[0]}"
@@ -94,7 +91,7 @@ def settings_of_strimzi(cluster: ClusterSpec, spec: StrimziSpec, kube: Kube) -> 
                 text = f"the Secret of the KafkaUser {spec.user} does not exist in the namespace {kube.namespace}"
                 flags = f"--strimzi {spec.name} --strimzi-user {spec.user} -n {kube.namespace}"
                 raise CredentialsInvalid(f"{text}; to print a KafkaUser: kafkafeatures init {flags}")
-            return None if secret is None else texts_of(secret)
+            return None if secret is None else secret_texts(secret)
 
         clusters = StrimziClusters(ClusterRequests(kube))
         key = ResourceKey(kube.namespace, spec.name)
@@ -114,9 +111,3 @@ def named() -> Iterator[None]:
         yield
     except CredentialsInvalid as error:
         raise CommandFailed(str(error), Exit.UNREACHABLE) from None
-
-
-def texts_of(secret: Mapping[str, Any]) -> dict[str, str]:
-    """The texts in a Secret, by their keys."""
-    data = secret.get("data") or {}
-    return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in data.items()}

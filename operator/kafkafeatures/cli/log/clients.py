@@ -4,11 +4,11 @@ no secrets, so none is shown. Called by `cli/log/state.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.records import Json
-from kafkafeatures.core.words import format_time
+from kafkafeatures.core.words import first_of, format_time
 from kraftlog import Image
 
 if TYPE_CHECKING:
@@ -69,16 +69,16 @@ def client_lines(image: Image) -> Iterator[str]:
         yield f"Topics: {len(partitioned.topics)}, with {_count(partitions, 'partition', 'partitions')}"
     if clients.rights:
         principals = sorted({right.principal for right in clients.rights.values()})
-        yield f"Rights: {_count(len(clients.rights), 'ACL entry', 'ACL entries')} of {_first_names(principals)}"
+        yield f"Rights: {_count(len(clients.rights), 'ACL entry', 'ACL entries')} of {first_of(principals, _MAX_NAMES)}"
     if clients.credentials:
         users = [f"{user} ({_MECHANISMS.get(code, code)})" for user, code in sorted(clients.credentials)]
-        yield f"SCRAM credentials: {_first_names(users)}"
+        yield f"SCRAM credentials: {first_of(users, _MAX_NAMES)}"
     if clients.tokens:
         owners = sorted({token.owner for token in clients.tokens.values()})
-        yield f"Delegation tokens: {len(clients.tokens)}, of {_first_names(owners)}"
+        yield f"Delegation tokens: {len(clients.tokens)}, of {first_of(owners, _MAX_NAMES)}"
     if clients.quotas:
         entities = sorted({_entity(entity) for entity, _ in clients.quotas})
-        yield f"Quotas: {len(clients.quotas)}, for {_first_names(entities)}"
+        yield f"Quotas: {len(clients.quotas)}, for {first_of(entities, _MAX_NAMES)}"
     if clients.next_producer_id is not None:
         yield f"Next producer id: {clients.next_producer_id}"
 
@@ -104,11 +104,6 @@ def _entity(entity: Entity) -> str:
 def _number(value: float) -> float | str:
     """The number, or a text for infinity and NaN, which JSON does not have."""
     return value if value - value == 0 else str(value)  # infinity - infinity is NaN
-
-
-def _first_names(names: Sequence[str]) -> str:
-    omitted = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + omitted
 
 
 def _count(number: int, singular: str, plural: str) -> str:

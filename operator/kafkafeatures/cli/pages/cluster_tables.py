@@ -13,7 +13,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
 from kafkafeatures.cli.shell.html_parts import Html, day_and_time, small, table, text
 from kafkafeatures.core.facts.releases import format_level
-from kafkafeatures.core.words import counted
+from kafkafeatures.core.words import counted, first_of
 
 Row = Mapping[str, Any]
 """A row of a table by column, or an object in the document of `pipeline gate`."""
@@ -182,11 +182,11 @@ def summary(gate: Row) -> list[str]:
         nodes.setdefault((role, suspected, tuple(lacking)), []).append(id_)
     lines = []
     for (role, suspected, needed), ids in nodes.items():
-        id_text = ", ".join(map(str, ids[:MOST_IDS])) + (f" and {len(ids) - MOST_IDS} more" if ids[MOST_IDS:] else "")
         verb = "do not" if len(ids) > 1 else "does not"
         predicate = "have" if needed == ("a registration",) else "support"
         ghosts = f" ({MAY_BE_A_GHOST})" if suspected else ""
-        lines.append(f"{role}{'s' if len(ids) > 1 else ''} {id_text}{ghosts} {verb} {predicate} {', '.join(needed)}")
+        subject = f"{role}{'s' if len(ids) > 1 else ''} {first_of(ids, MOST_IDS)}{ghosts}"
+        lines.append(f"{subject} {verb} {predicate} {', '.join(needed)}")
     lines += [words for _, words in other_blockers(gate)]
     if gate["verdict"] == "unknown":
         lines += [reason["text"] for reason in gate["unknownBecause"]]

@@ -1,7 +1,7 @@
 """Readings that are shared by all open pages: a subject is read at most once in `EVERY` seconds, however many look.
 
 Only pages cause readings, so nothing is read while no page is open. All readings run one after the other in one thread.
-A page waits `PATIENCE` seconds for a reading in progress; after that it gets the previous picture, with its age.
+A page waits `READING_TIMEOUT` seconds for a reading in progress; after that it gets the previous picture, with its age.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 EVERY = 5.0
 """Seconds from one reading to the next, and from one reload of a page to the next."""
-PATIENCE = 2.0
+READING_TIMEOUT = 2.0
 """Seconds for which a page waits for a reading."""
 
 
@@ -74,7 +74,7 @@ class Live(Generic[T]):
                 self._began = current_seconds
                 self._pending = self._reader.submit(self._read_once)
             pending = self._pending
-        if pending is not None and wait((pending,), PATIENCE).done:
+        if pending is not None and wait((pending,), READING_TIMEOUT).done:
             pending.result()  # raises what is a bug
         return self._picture
 

@@ -51,6 +51,12 @@ def line(console: Console, text: Text) -> None:
     hanging(console, text, indent=2, first=Text())
 
 
+def heading(console: Console, text: str) -> None:
+    """Print a title, with an empty line before it."""
+    console.print()
+    line(console, Text(text, "bold"))
+
+
 def item(console: Console, text: Text) -> None:
     """Print an entry of a list, which begins in column 2; what does not fit is indented below it."""
     hanging(console, text, indent=4, first=Text("  "))

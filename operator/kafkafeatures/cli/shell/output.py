@@ -17,6 +17,8 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.words import printable, printable_lines
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.table import Table
@@ -30,8 +32,16 @@ NEVER_WRAPPED = 100_000
 
 
 def at_terminal() -> bool:
-    """True if a person can read a question on the terminal, and answer it."""
+    """True if a person can read a question on the terminal, and answer it. All questions are asked on stderr, with what
+    they are about, as stdout may be a file or a pipe.
+    """
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def answer(question: str) -> str:
+    """The line that the person types after the question, without blanks around it."""
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
 
 
 class Patient:
@@ -122,6 +132,17 @@ def print_document(
         if text != printable_lines(text):  # `allow_unicode` leaves characters that do not print
             text = yaml.dump(plain, Dumper=fast, sort_keys=False)
         stream.write(f"---\n{text}" if another else text)
+
+
+def print_junit(suite: Element) -> None:
+    """Print a test suite of JUnit (XML) with the numbers of its cases, failures and errors."""
+    from xml.etree import ElementTree
+
+    suite.set("tests", str(len(suite)))
+    for kind in ("failure", "error"):
+        suite.set(f"{kind}s", str(sum(case.find(kind) is not None for case in suite)))
+    ElementTree.indent(suite)
+    sys.stdout.write(ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
 
 
 def _escaped(line: str) -> str:

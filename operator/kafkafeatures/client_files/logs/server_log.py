@@ -99,16 +99,11 @@ def _api_name(name: str) -> str:
 
 
 def _time_before(text: bytes, end: int) -> int | None:
-    """The time in the line before the marker. Of several the last: a collector puts its own in front."""
-    line = text[max(0, end - _BEFORE) : end].rpartition(b"\n")[2]
-    return time_in(line, last=True)
-
-
-def time_in(line: bytes, *, last: bool = False) -> int | None:
-    """A time in a line in ms, as if it were UTC; None if there is none. `last`: of several times the last, not the
-    first.
+    """The time in the line before the marker in ms, as if it were UTC; None if there is none. Of several the last: a
+    collector puts its own in front.
     """
-    matches = list(_TIME.finditer(line)) if last else [match for match in (_TIME.search(line),) if match]
+    line = text[max(0, end - _BEFORE) : end].rpartition(b"\n")[2]
+    matches = list(_TIME.finditer(line))
     if not matches:
         return None
     year, month, day, hour, minute, second, milliseconds = (int(part or 0) for part in matches[-1].groups())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kafkafeatures.api.status import ExcusedTopics, PlannedStage
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.words import counted
+from kafkafeatures.core.words import counted, first_of
 
 
 def without_marks(excused: ExcusedTopics | None) -> ExcusedTopics | None:
@@ -25,8 +25,7 @@ def excused_in(stages: tuple[PlannedStage, ...]) -> ExcusedTopics | None:
 
 def topics_and_partitions(excused: ExcusedTopics) -> str:
     """The cost of a roll for people: 3 partitions of 2 topics (a, b)."""
-    remaining = excused.topics - len(excused.names)
-    names = ", ".join(excused.names) + (f" and {remaining} more" if remaining > 0 else "")
+    names = first_of(excused.names, len(excused.names), total=excused.topics)
     return f"{counted(excused.partitions, 'partition')} of {counted(excused.topics, 'topic')} ({names})"
 
 

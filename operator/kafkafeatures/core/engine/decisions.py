@@ -143,13 +143,11 @@ def lacks_access(decision: object) -> bool:
     return only_the_asker(decision.blockers) if decision.blockers else decision.reason is Reason.NOT_AUTHORIZED
 
 
-def stalled_by(
-    first: Blocker, *blockers: Blocker, message: str = "", reason: Reason = Reason.ROLLOUT_HALTED
-) -> Stalled:
-    """Halt because of `first`. `blockers`: all blockers; if omitted, only `first`. `reason`: used if neither `first`
-    nor its kind has one.
+def stalled_by(first: Blocker, *blockers: Blocker, message: str = "") -> Stalled:
+    """Halt because of `first`. `blockers`: all blockers; if omitted, only `first`. The reason is ROLLOUT_HALTED if
+    neither `first` nor its kind has one.
     """
-    of_kind = first.kind.reason if first.kind.reason.needs_action else reason
+    of_kind = first.kind.reason if first.kind.reason.needs_action else Reason.ROLLOUT_HALTED
     return Stalled(
         first.reason or of_kind, message or str(first), blockers or (first,),
         subject=first.subject, remedy=first.remedy,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from kafkafeatures.api.spec import Availability, Desired
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 
 
 class Mode(StrEnum):

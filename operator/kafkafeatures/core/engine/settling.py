@@ -67,10 +67,11 @@ class ObservationPair(Struct, frozen=True):
         or that process's kernel deliver it.
     replication: all partitions, as far as they are known.
     stable_for: how long a node has to stay healthy before it counts as restarted.
-    patience: function from what restarts a pod, empty for an eviction, to the longest time for which a request that is
-        neither repeated nor on the pod may be on its way.
-    unjudged: why no dry run was judged between the two readings; `unjudged.reason` is empty if one was. The active
-        controller works in order and without deadlines: after a judged dry run, no earlier request is still to come.
+    request_lifetime: function from what restarts a pod, empty for an eviction, to the longest time for which a request
+        that is neither repeated nor on the pod may be on its way.
+    without_dry_run: outcome of a step for which the active controller has to judge a dry run between the two readings,
+        and why it has not; without a reason if it has. The controller works in order and without deadlines, so after
+        a judged dry run no earlier request is still to come.
     """
 
     earlier: Observation
@@ -81,5 +82,5 @@ class ObservationPair(Struct, frozen=True):
     on_its_way: Callable[[str], timedelta] = lambda _: timedelta(0)
     replication: Replication | None = None
     stable_for: timedelta = timedelta(0)
-    patience: Callable[[str], timedelta] = lambda _: EVICTED_WITHIN
-    unjudged: OpenOutcome = OpenOutcome("it was not asked yet")
+    request_lifetime: Callable[[str], timedelta] = lambda _: EVICTED_WITHIN
+    without_dry_run: OpenOutcome = OpenOutcome("it was not asked yet")

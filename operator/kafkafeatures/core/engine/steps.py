@@ -296,9 +296,9 @@ class DryRunUnavailable(Struct, frozen=True):
 DryRun = DryRunAccepted | DryRunRejected | DryRunUnavailable
 
 
-def why_unjudged(dry_run: DryRun | None) -> OpenOutcome:
-    """Reason why a dry run does not prove that the active controller has carried out all earlier requests; with an
-    empty reason where it does. None: no dry run was made.
+def outcome_without(dry_run: DryRun | None) -> OpenOutcome:
+    """Outcome of a step that has to wait for a dry run, and the reason why this one does not prove that the active
+    controller has carried out all earlier requests; without a reason where it does. None: no dry run was made.
 
     An acceptance, and INVALID_UPDATE_VERSION, come from the queue in which changes are carried out in order. A missing
     right, or a request that cannot be read, is answered before that queue.

@@ -23,7 +23,7 @@ from kafkafeatures.core.clients.verdict import ApiVersion, ClientCheck, ClientVe
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.words import counted
+from kafkafeatures.core.words import counted, first_of
 
 REMOVED_OLD_VERSIONS = 7
 """metadata.version 3.3-IV3, the lowest that Kafka 4.x supports. Kafka 3.x supports lower ones too, so the lowest
@@ -101,8 +101,7 @@ def _judged(check: ClientCheck, source: SourceKind, consented: Set[ApiVersion]) 
     verdict = check.verdict_with_consents(consented)
     if verdict is ClientVerdict.BLOCKED:
         uses = [f"{use.api_version.api} v{use.version}" for use in check.breaking(consented)]
-        more = f" and {len(uses) - MOST_NAMED} more" if len(uses) > MOST_NAMED else ""
-        text = f"clients use API versions that Kafka {check.release} lacks: {', '.join(uses[:MOST_NAMED])}{more}"
+        text = f"clients use API versions that Kafka {check.release} lacks: {first_of(uses, MOST_NAMED)}"
         remedy = "upgrade these clients; `kafkafeatures clients check` shows the brokers that they use"
         return ClientsStanding(Reason.BLOCKING_CLIENTS, text, remedy, check)
     if verdict is ClientVerdict.READY:

@@ -92,7 +92,6 @@ class IbpState(StageState, frozen=True):
 
     @property
     def work_in_flight(self) -> tuple[Reason, str] | None:
-        """Reason and titles of the brokers in flight; None for none."""
         if self.roll is None or not self.roll.in_flight:
             return None
         return Reason.ROLLING_NODES, self.roll.titles_in_flight
@@ -124,7 +123,6 @@ class IbpState(StageState, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision for the blockers; None if there are none."""
         if self.is_in_kraft:
             return None
         if isinstance(self.facts.observation.mode, Unknown):

@@ -118,7 +118,7 @@ def kraft_version_can_be_raised(inputs: LevelCheckInput) -> Iterator[Blocker]:
             supported = node.range_of(METADATA_VERSION)
             if isinstance(supported, Unknown):
                 if isinstance(node.range_of(KRAFT_VERSION), Known):  # else `every_node_supports_it` reports it
-                    yield unknown_range(node, change, supported, METADATA_VERSION)
+                    yield unknown_range(node, change, supported, inputs, METADATA_VERSION)
             elif not can_make_the_quorum_dynamic(supported.value):
                 yield about_nodes(
                     BlockerKind.NODE_RANGE,

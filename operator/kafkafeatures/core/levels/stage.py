@@ -116,7 +116,6 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def drift(self) -> Decision | None:
-        """Decision for levels that were changed outside KafkaFeatures and are not corrected; else None."""
         return drift_of(self.part, self.facts.desired.on_drift, self.facts.memory, self.blockers)
 
     @property
@@ -157,7 +156,6 @@ class LevelsState(StageState, frozen=True):
         return None
 
     def with_verdict(self, verdict: DryRun) -> LevelsState:
-        """This stage with the answer of the active controller to its dry run."""
         return replace(self, verdict=verdict)
 
     @property
@@ -167,7 +165,6 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def soaking(self) -> Wait | None:
-        """Wait while the next change is irreversible and nodes have not been healthy for long enough; else None."""
         soak = self.soak
         if soak is None or soak.is_over or not self.part.changes or self.part.changes[0] not in soak.changes:
             return None
@@ -183,7 +180,6 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents to the changes that may have been used before: the status does not reach back far enough to tell."""
         return self.part.unverified
 
     @property
@@ -241,7 +237,6 @@ class LevelsState(StageState, frozen=True):
         return {LEVELS: self.soak} if self.soak is not None else {}
 
     def corrects_drift(self, step: Step) -> bool:
-        """Tell whether the step undoes a change that was made outside KafkaFeatures."""
         return step in self.part.drifted
 
     def remembered(self, status: Status) -> Status:

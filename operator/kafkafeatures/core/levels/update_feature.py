@@ -215,9 +215,10 @@ class ChangeInFlight(InFlight, frozen=True):
             return OpenOutcome("the broker that it was sent to may still deliver it")
         if not self.accepted and age < (delay := pair.on_its_way(self.at)):
             return OpenOutcome(f"another process may still deliver it, until {format_span(delay)} after this one began")
-        if pair.unjudged.reason:
-            reason = f"the active controller has to answer a dry run (validateOnly) before: {pair.unjudged.reason}"
-            return OpenOutcome(reason, pair.unjudged.rights)
+        outcome = pair.without_dry_run
+        if outcome.reason:
+            reason = f"the active controller has to answer a dry run (validateOnly) before: {outcome.reason}"
+            return OpenOutcome(reason, outcome.rights)
         # An accepted change needs two readings too: a controller's answer may be older than what it has just written.
         if level != self.step.from_level or self.accepted:
             return Result.SUPERSEDED

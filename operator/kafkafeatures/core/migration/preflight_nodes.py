@@ -20,6 +20,7 @@ from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEP
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.preflight_input import PreflightInput, file_value, is_set, names_in, of_each, reported
+from kafkafeatures.core.words import first_of
 
 API_VERSIONS = 18
 """Key of the request ApiVersions."""
@@ -43,7 +44,7 @@ def every_node_says_who_it_is(preflight: PreflightInput) -> Iterator[Blocker]:
         if node.proved_at:
             continue
         silent = _NO_SETTINGS if Role.BROKER in node.roles else replace(_NO_SETTINGS, remedy=GRANT)
-        failure = node.answer.failure if isinstance(node.answer, Unknown) else silent
+        failure = node.identity_failure or silent
         yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, failure, failure_kind=failure.kind)
 
 
@@ -52,12 +53,8 @@ def every_setting_is_known(preflight: PreflightInput, names: frozenset[str]) -> 
     for node in preflight.nodes:
         missing = names - node.settings.keys()
         if node.proved_at and missing:
-            setting_names = ", ".join(sorted(missing)[:3]) + (
-                f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-            )
-            yield from of_each(
-                (node,), BlockerKind.NODE_UNKNOWN, _silent, setting_names, failure_kind=FailureKind.UNSUPPORTED
-            )
+            text = first_of(sorted(missing))
+            yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _silent, text, failure_kind=FailureKind.UNSUPPORTED)
 
 
 def there_are_nodes(preflight: PreflightInput) -> Iterator[Blocker]:
@@ -202,7 +199,7 @@ _NO_SETTINGS = Failure(
 
 def _unproved(failure: Failure, nodes: Nodes) -> tuple[str, str]:
     text = f"{title_of(nodes)} did not say who {verb(nodes, 'it is', 'they are')}: {failure.message}"
-    return text, failure.remedy or f"make {these(nodes)} reachable"
+    return text, failure.action
 
 
 def _silent(names: str, nodes: Nodes) -> tuple[str, str]:

@@ -6,7 +6,7 @@ Rules: `KRaftMigrationDriver`, `KafkaZkClient` and `ZkTopicMigrationClient` of K
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -18,12 +18,10 @@ from kafkafeatures.core.facts.znodes import of_another_cluster
 from kafkafeatures.core.migration.copied.survey import copy_findings
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_input import PreflightInput, unread
-from kafkafeatures.core.words import counted, format_span, printable
+from kafkafeatures.core.words import counted, first_of, format_span, printable
 
 CREATED_WITHIN = timedelta(minutes=1)
 """Time within which a controller with the flag has surely created /migration; it does so when it starts."""
-NAMED = 3
-"""Most names in a message."""
 
 _SHELL = "zookeeper-shell.sh HOST:PORT"
 
@@ -122,7 +120,7 @@ def no_feature_is_finalized_there(preflight: PreflightInput) -> Iterator[Blocker
         return
     feature = preflight.znodes.feature
     if feature is not None and not isinstance(feature, Failure) and feature.levels:
-        names = _first(sorted(feature.levels))
+        names = first_of(sorted(map(printable, feature.levels)))
         yield _blocker(
             f"/feature has finalized features, which Kafka does not copy: {names}",
             "remove the entries; Kafka itself never wrote one in ZooKeeper mode",
@@ -137,9 +135,9 @@ def nothing_is_deleted_or_moved(preflight: PreflightInput) -> Iterator[Blocker]:
         return
     deletions, reassigning = preflight.znodes.deletions, preflight.znodes.reassigning
     if not isinstance(deletions, Failure) and deletions:
-        topics = counted(len(deletions), "topic")
+        topics = f"{counted(len(deletions), 'topic')} in /admin/delete_topics: {first_of([*map(printable, deletions)])}"
         yield _blocker(
-            f"{topics} in /admin/delete_topics: {_first(deletions)}; the deletion would not be copied",
+            f"{topics}; the deletion would not be copied",
             "wait until it is complete; it cannot complete while a broker with a replica is away",
         )
     if reassigning is True:
@@ -175,11 +173,6 @@ def the_copy_works(preflight: PreflightInput) -> Iterator[Blocker]:
         yield unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.location.split()[-1]}")
     for copy_finding in copy_findings(preflight.survey):
         yield _blocker(f"znode {printable(copy_finding.path)}: {copy_finding.message}", copy_finding.remedy)
-
-
-def _first(names: Sequence[str]) -> str:
-    suffix = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(printable(name) for name in names[:NAMED]) + suffix
 
 
 def _blocker(message: str, remedy: str) -> Blocker:

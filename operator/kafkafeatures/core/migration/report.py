@@ -14,7 +14,6 @@ from kafkafeatures.api.status import (
     ConsentRequest,
     EqualityStatus,
     MigrationStatus,
-    RolloutStatus,
     Status,
 )
 from kafkafeatures.api.values import replace
@@ -82,7 +81,7 @@ def with_migration(
         lag_records=_steady(lag, last_status.lag_records),
         kept_migration_node=last_status.kept_migration_node,
         restarts_left=_restarts_left(progress, flying),
-        node_seconds=_node_seconds(previous.rollout) or last_status.node_seconds,
+        node_seconds=(previous.rollout.node_seconds if previous.rollout else 0) or last_status.node_seconds,
         voters=() if may_have_new_voters(progress) else voters_of(facts.observation, last_status.voters),
         requested=requested,
         dual_write_since=since if writes_both else None,
@@ -113,10 +112,6 @@ def _restarts_left(progress: MigrationProgress, flying: Collection[int]) -> int 
     nodes = {Role.BROKER: progress.facts.brokers, Role.CONTROLLER: progress.facts.controllers}
     later = sum(len(nodes[edge.restarts]) for edge in progress.route[1:] if edge.restarts is not None)
     return len(progress.differing) + later
-
-
-def _node_seconds(rollout: RolloutStatus | None) -> int:
-    return rollout.node_seconds if rollout is not None else 0
 
 
 def _steady(lag: int, previous_lag: int | None) -> int | None:

@@ -20,13 +20,12 @@ from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLE
 from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.waits import NODES_A_SECOND
+from kafkafeatures.core.words import first_of
 
 MIN_DELAY = 2.0
 """Seconds until the next reconciliation in a small cluster; so short, because once the controllers have stopped, no
 partition gets a new leader until the cluster is given back to ZooKeeper.
 """
-NAMED = 3
-"""Most nodes that a request names."""
 SEE = "kafkafeatures migration settings shows every line"
 """Advice for people who change the file of a node, of which a request shows only what differs."""
 SLOW_STOP = "give it 6 minutes to stop before you kill it"
@@ -112,8 +111,7 @@ def _requests_of(progress: MigrationProgress, edge: Edge) -> Iterator[str]:
 
 
 def _titles(nodes: list[NodeDemand]) -> str:
-    names = [f"{node.role.value.lower()} {node.id}" for node in nodes]
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return first_of([f"{node.role.value.lower()} {node.id}" for node in nodes])
 
 
 def _lines(demand: NodeDemand) -> str:

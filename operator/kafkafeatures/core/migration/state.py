@@ -90,7 +90,6 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def work_in_flight(self) -> tuple[Reason, str] | None:
-        """Reason and titles of the nodes in flight; None for none."""
         return (Reason.MIGRATING, self.roll.titles_in_flight) if self.roll is not None and self.roll.in_flight else None
 
     @property
@@ -186,7 +185,6 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision for the blockers; None if there are none."""
         blockers = self.blockers
         if not blockers:
             return None
@@ -264,7 +262,6 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def approval_reason(self) -> Reason:
-        """Reason of the condition ApprovalRequired while the plan waits for approval."""
         return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
 
     @property

@@ -23,6 +23,7 @@ from kafkafeatures.core.migration.memory import MigrationMemory
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.voters import answering, not_proven
+from kafkafeatures.core.words import first_of
 
 STILL_FOR = 3.0
 """Seconds without a write to `/migration`; an active controller writes twice a second."""
@@ -48,8 +49,7 @@ def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
         if owner.role != "controllers" or not (owner.pods or owner.replicas):
             continue
         pods = [pod.name for pod in owner.pods]
-        names = ", ".join(pods[:3]) if pods else "a future pod"
-        suffix = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
+        names = first_of(pods) or "a future pod"
         text, remedy = "may still write to ZooKeeper", f"set {owner.name} to 0 replicas in Git"
         if not owner.replicas and all(pod.terminating for pod in owner.pods):
             text = f"{'is' if len(pods) == 1 else 'are'} stopping, and {text}"
@@ -57,7 +57,7 @@ def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
                 "wait until it has stopped; if its Kubernetes node is lost, shut that node down so that no controller "
                 f"runs there, and only then: kubectl delete pod {pods[0]} --force"
             )
-        yield Blocker(BlockerKind.MIGRATION, f"{names}{suffix} of StatefulSet {owner.name} {text}", remedy)
+        yield Blocker(BlockerKind.MIGRATION, f"{names} of StatefulSet {owner.name} {text}", remedy)
 
 
 def still_answering(progress: MigrationProgress) -> Iterator[Blocker]:

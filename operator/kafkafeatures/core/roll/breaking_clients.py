@@ -26,6 +26,7 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.workloads import StatefulSet
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 from kafkafeatures.core.roll.targets import Target
+from kafkafeatures.core.words import first_of
 
 FIRST_REMOVALS = (4, 0)
 """The first release that removed API versions (KIP-896)."""
@@ -90,7 +91,7 @@ def targets_of(inputs: RestartCheckInput, ids: Iterable[int]) -> frozenset[Targe
 
 def _usable(inputs: RestartCheckInput, targets: frozenset[Target]) -> set[str]:
     """Consents of the document that no restart has used yet, or that restarts to each of these targets have used. None
-    on the way of a migration: it never leads to a release that removed versions.
+    for a migration: it never leads to a release that removed versions.
     """
     spent, usable = inputs.remembered.status.spent_consents, set[str]()
     if inputs.permit.is_granted:
@@ -186,8 +187,7 @@ def _halt_for_clients(inputs: RestartCheckInput, standing: ClientsStanding) -> R
         remedy = f"the consent {used[0]} was used by an earlier roll: remove it, apply the document, then add it again"
         return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.CONSENT_SPENT))
     missing = [consent for consent in needed if consent not in consents]
-    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-    remedy = f"upgrade these clients, or if they may break, add {', '.join(missing[:MOST_NAMED])}{more} to consents"
+    remedy = f"upgrade these clients, or if they may break, add {first_of(missing, MOST_NAMED)} to consents"
     if inputs.permit.is_granted:
         remedy = "upgrade these clients, or set spec.clientEvidence.policy to Report"
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy))

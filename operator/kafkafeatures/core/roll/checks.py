@@ -30,7 +30,7 @@ from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods_without_node import every_pod_runs_a_node
 from kafkafeatures.core.roll.snapshots import snapshots_are_newer
 from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting, why_not_running
-from kafkafeatures.core.words import counted
+from kafkafeatures.core.words import counted, first_of
 
 Check = Callable[[RestartCheckInput], Refusal | None]
 
@@ -100,11 +100,9 @@ def promises_can_be_kept(inputs: RestartCheckInput) -> Refusal | None:
     never = inputs.not_excused if covers else inputs.never_available
     if not never:
         return None
-    count, names = sum(never.values()), sorted(never)
     message = (
-        f"{counted(count, 'partition')} cannot stay available while a broker restarts: "
-        f"min.insync.replicas requires every replica (topics: {', '.join(names[:NAMED])}"
-        f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
+        f"{counted(sum(never.values()), 'partition')} cannot stay available while a broker restarts: "
+        f"min.insync.replicas requires every replica (topics: {first_of(sorted(never), NAMED)})"
     )
     renewal = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
     is_given, reason = SINGLE_REPLICA_TOPICS in inputs.desired.consents, Reason.CONSENT_SPENT

@@ -54,8 +54,8 @@ class Driver(Struct, frozen=True):
         pod only on request.
     by_selector: its pods are those that a selector matches, and each node of the cluster must run in one of them.
     request: what restarts a pod, such as "annotation"; empty for an eviction. That of a driver with `asked` is its own.
-    patience: time, longer than a request can be on its way, after which one that was withdrawn or not repeated is not
-        carried out.
+    request_lifetime: time, longer than a request can be on its way, after which one that was withdrawn or not repeated
+        is not carried out.
     asked: who carries out a request that stays on the pod until then, and that can be withdrawn; empty for nobody.
     reason: reason of its waits for this other operator.
     halt: reason of its halts while a person keeps this other operator from restarting pods; None for none.
@@ -72,7 +72,7 @@ class Driver(Struct, frozen=True):
     restarts_outdated: bool = True
     by_selector: bool = False
     request: str = ""
-    patience: timedelta = EVICTED_WITHIN
+    request_lifetime: timedelta = EVICTED_WITHIN
     asked: str = ""
     reason: Reason = Reason.ROLLING_NODES
     halt: Reason | None = None
@@ -270,7 +270,7 @@ STRIMZI = ThroughAnother(
     key="spec.cluster.strimzi",
     resource="Kafka",
     request="annotation",
-    patience=timedelta(minutes=10),  # it reads requests every 2 minutes, and tries for minutes to carry out one
+    request_lifetime=timedelta(minutes=10),  # it reads requests every 2 minutes, and tries for minutes to carry out one
     asked="Strimzi",
     reason=Reason.WAITING_FOR_STRIMZI,
     halt=Reason.STRIMZI_PAUSED,
@@ -309,9 +309,9 @@ def unused_sets(spec: Mapping[str, Any]) -> str:
     return f"{text}; set spec.workload.driver to {STATEFUL_SET.name}, or to {NOBODY.name} if this is intended"
 
 
-def patience_of(request: str) -> timedelta:
-    """Patience of a driver with this request, also once the document names another driver."""
-    return next((driver.patience for driver in DRIVERS if driver.request == request), EVICTED_WITHIN)
+def request_lifetime_of(request: str) -> timedelta:
+    """Lifetime of a request of this kind, also once the document names another driver."""
+    return next((driver.request_lifetime for driver in DRIVERS if driver.request == request), EVICTED_WITHIN)
 
 
 def asking_driver(request: str) -> Driver | None:

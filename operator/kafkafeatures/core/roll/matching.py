@@ -24,9 +24,9 @@ from datetime import timedelta
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_of_replacement
+from kafkafeatures.core.engine.remedies import ghost_remedy, kind_of_replacement
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, plain_host
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.readings import ANY_CLUSTER, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import PodDriver
 from kafkafeatures.core.roll.followed import followed_in
@@ -39,6 +39,7 @@ from kafkafeatures.core.roll.pods import (
     remedy_while_stopping,
     why_restarted,
 )
+from kafkafeatures.core.words import first_of
 
 REGISTERS_WITHIN = timedelta(minutes=5)
 """Time for which a ready pod without a registered node may still be starting."""
@@ -76,6 +77,7 @@ def fleet_of(
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
     needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
+    missing = 0 if rolls else matching.missing
     of_driver = conditions.blockers(reading) if is_awaited else ()
     all_waits = conditions.waits(reading, rollout.stable_for, is_due=is_awaited)
     waits = (wait for wait in all_waits if not wait.pod or wait.pod not in names)
@@ -97,7 +99,8 @@ def fleet_of(
             id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
         },
         followed=followed,
-        followed_in=0 if rolls else sum(stateful_set.replicas for stateful_set in reading.stateful_sets),
+        followed_in=0 if rolls else missing + sum(len(stateful_set.pods) for stateful_set in reading.stateful_sets),
+        missing=missing,
     )
 
 
@@ -159,7 +162,7 @@ class _Matching:
             if not names:
                 self._without_pod.append(node)
             elif len(names) > 1:
-                self._refuse((node,), f"{node.title} advertises addresses of several pods: {_few(sorted(names))}")
+                self._refuse((node,), f"{node.title} advertises addresses of several pods: {first_of(sorted(names))}")
             elif len(claimed[names[0]]) == 1:
                 self._match(node, *self._pods[names[0]])
         for name, several in claimed.items():
@@ -174,6 +177,14 @@ class _Matching:
         yield from (node.id for node in self._without_pod)
         yield from (wait.node.id for wait in self.waits if wait.node is not None)
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
+
+    @property
+    def missing(self) -> int:
+        """Number of pods that do not exist. With a selector, the nodes alone show how many there should be."""
+        if self._driver.by_selector:
+            without_pod = {node.key for node in self._without_pod}
+            return sum(wait.node is not None and wait.node.key in without_pod for wait in self.waits)
+        return sum(max(owner.replicas - len(owner.pods), 0) for owner in self._reading.stateful_sets)
 
     def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
         """Each node with the pods that its listeners lead to. An address that several pods have leads to none."""
@@ -206,7 +217,8 @@ class _Matching:
             text = f"{node.title} answers at {node.proved_at}, which pod {pod.name} shares with other pods"
             self._refuse((node,), text, "name the port of the listener in the ports of the container")
         elif node.proved_at:
-            text = f"{node.title} answers at {node.proved_at}, but pod {pod.name} has other addresses ({_few(pod.ips)})"
+            other = f"pod {pod.name} has other addresses ({first_of(pod.ips)})"
+            text = f"{node.title} answers at {node.proved_at}, but {other}"
             remedy = (
                 "set bootstrapServers to a listener that leads directly to the pods, in the same Kubernetes cluster"
             )
@@ -218,8 +230,8 @@ class _Matching:
             # All nodes wait for a controller, as it may have to go first; for a broker, those that share partitions.
             text = f"{node.title} has not confirmed its node id at an address of pod {pod.name}"
             remedy = (
-                f"see `kubectl logs {pod.name}`, and whether the operator reaches {_few(pod.ips) or 'the pod'}; if the "
-                "node hangs, delete the pod: the operator does not evict one that may run another node"
+                f"see `kubectl logs {pod.name}`, and whether the operator reaches {first_of(pod.ips) or 'the pod'}; if "
+                "the node hangs, delete the pod: the operator does not evict one that may run another node"
             )
             if pod.terminating:
                 remedy = remedy_while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
@@ -293,7 +305,7 @@ class _Matching:
                     _blocker(
                         Reason.INVALID_SPEC,
                         f"pod {name} of {owner.name} is ready, and no node of the cluster advertises it",
-                        f"let its node advertise {_few(pod.host_names)}, or "
+                        f"let its node advertise {first_of(pod.host_names)}, or "
                         f"{self._driver.remedy_of_foreign(owner.name)} if it is of another cluster",
                     )
                 )
@@ -340,8 +352,3 @@ def _of_unprocessed_templates(reading: WorkloadsReading) -> Iterator[PodObstacle
 
 def _blocker(reason: Reason, message: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Blocker:
     return Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=nodes, reason=reason)
-
-
-def _few(names: tuple[str, ...] | list[str]) -> str:
-    remaining = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {remaining} more" if remaining > 0 else "")

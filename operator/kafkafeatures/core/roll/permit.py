@@ -1,5 +1,5 @@
-"""Permit to restart certain nodes while a cluster is not simply in KRaft mode: those that a migration from ZooKeeper
-has to move to its next position, or brokers that need another inter.broker.protocol.version.
+"""Permit to restart certain nodes in ZooKeeper mode or during a migration: those that a migration from ZooKeeper has to
+move to its next position, or brokers that need another inter.broker.protocol.version (IBP).
 
 Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each reconciliation. Without a permit
 (`NO_PERMIT`), nothing is restarted in ZooKeeper mode or while a migration is open (`core/roll/migrations.py`). With a
@@ -18,23 +18,25 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 
-if TYPE_CHECKING:  # every document asks whether it has one
+if TYPE_CHECKING:  # `is_left_to_migration` is called for every document, most of which restart no node
     from kafkafeatures.core.roll.drivers import Driver
     from kafkafeatures.core.roll.pods import Fleet
 
 
 class Permit(Struct, frozen=True):
-    """Permission to restart certain nodes on the way of a migration, or to another inter.broker.protocol.version.
+    """Permission to restart certain nodes for a migration, or to give brokers another inter.broker.protocol.version.
 
-    purpose: position or version that the restarts lead to, as text; it identifies their roll.
+    purpose: position of the migration, or version, that the restarts lead to, as text; it identifies their roll.
     needing: nodes that have to be restarted, and why.
     last: the node that is restarted after all others; None: any may be.
     is_first: no node has been restarted for this purpose yet, so the first one goes alone.
     unknown: nodes of which it is not known whether they still have to be restarted.
     has_quorum: an active controller of a quorum is needed; False in ZooKeeper mode, which has none.
-    restarts: False: the way restarts no node, so the permit only lets earlier restarts end. They must be over before
-        the way continues, if need be without a reading of the partitions. `proven` and `unneeded` are for this case.
-    proven: nodes that certainly run as the way needs them: their restart is over once they are in sync again.
+    restarts: False: the present step of the migration restarts no node, so the permit only lets earlier restarts end.
+        They must be over before the step, if need be without a reading of the partitions. `proven` and `unneeded` are
+        for this case.
+    proven: nodes that certainly run with the settings that the step needs: their restart is over once they are in sync
+        again.
     unneeded: nodes that are not expected to come back, such as controllers that are to stop: nobody waits for them.
     is_half_done: some nodes are restarted already and the rest has to follow, so a majority of the voters is enough to
         restart brokers, even if a voter is missing.
@@ -79,7 +81,7 @@ NO_PERMIT = Permit("", {}, is_granted=False)
 
 
 def without_requests(observation: Observation) -> Observation:
-    """Observation without requests of people to restart pods, which do not count on the way of a migration."""
+    """Observation without requests of people to restart pods, which do not count during a migration."""
     if isinstance(observation.workloads, Unknown):
         return observation
     return replace(

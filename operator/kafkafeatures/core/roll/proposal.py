@@ -184,7 +184,6 @@ class RollProposal(StageProposal, frozen=True):
 
     @property
     def costs(self) -> ExcusedTopics | None:
-        """Topics that its restarts make unavailable, by a consent."""
         return self.planned
 
     @property

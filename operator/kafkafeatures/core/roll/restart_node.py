@@ -244,7 +244,7 @@ class RestartInFlight(InFlight, frozen=True):
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
         age_of = pair.age_of if self.step.by else pair.known_for
-        unwanted = self.unwanted_since is not None and age_of(self.unwanted_since) > pair.patience(self.step.by)
+        unwanted = self.unwanted_since is not None and age_of(self.unwanted_since) > pair.request_lifetime(self.step.by)
         is_known = self.step.state_in(observation, pair.replication).phase is not ReturnPhase.UNKNOWN
         return Result.NOT_APPLIED if unwanted and is_known else OpenOutcome()
 

@@ -27,7 +27,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.core.roll.check_input import RestartCheckInput
-from kafkafeatures.core.words import format_span
+from kafkafeatures.core.words import first_of, format_span
 
 MAX_DELAY = 10.0
 """Most seconds until the next reconciliation: another node may come back, or this one end, meanwhile."""
@@ -119,6 +119,4 @@ _SEVERAL = "have", "they", "end or are", "their logs", "them"
 
 
 def _titles(inputs: RestartCheckInput, ids: Iterable[int]) -> str:
-    titles = [inputs.title(id_) for id_ in sorted(ids)]
-    remaining = len(titles) - NAMED
-    return ", ".join(titles[:NAMED]) + (f" and {remaining} more" if remaining > 0 else "")
+    return first_of([inputs.title(id_) for id_ in sorted(ids)], NAMED)

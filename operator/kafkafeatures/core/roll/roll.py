@@ -70,6 +70,7 @@ from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import revisions_after
 from kafkafeatures.core.roll.targets import ExcusedPartitions
 from kafkafeatures.core.roll.waits import unread, waiting
+from kafkafeatures.core.words import first_of
 
 
 class Roll(Struct, frozen=True):
@@ -124,9 +125,10 @@ class Roll(Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """Number of nodes that are current, not in flight, and have their disks."""
+        """Number of nodes that are current, not in flight, and have their pods and disks."""
         followed = self.fleet.followed - {restart.step.pod for restart in self.in_flight}
-        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids}) - len(followed)
+        missing = max(self.fleet.missing - len(self.flying - self.fleet.pods.keys()), 0)
+        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids}) - len(followed) - missing
 
     @property
     def flying(self) -> frozenset[int]:
@@ -141,8 +143,7 @@ class Roll(Struct, frozen=True):
     @property
     def titles_in_flight(self) -> str:
         """The nodes in flight, for people; the first few of many."""
-        names = [restart.step.title for restart in self.in_flight]
-        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        return first_of([restart.step.title for restart in self.in_flight])
 
 
 def roll_of(

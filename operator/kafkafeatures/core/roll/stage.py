@@ -80,7 +80,6 @@ class RollState(StageState, frozen=True):
 
     @property
     def work_in_flight(self) -> tuple[Reason, str] | None:
-        """Reason and titles of the nodes in flight; None where there are none."""
         return (Reason.ROLLING_NODES, self.roll.titles_in_flight) if self.roll.in_flight else None
 
     @property
@@ -142,9 +141,6 @@ class RollState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that its restarts use, and that may have been used before: the status does not reach back far enough
-        to tell.
-        """
         return unverified_of(self.roll, self.part.planned, self.facts)
 
     @property
@@ -167,7 +163,6 @@ class RollState(StageState, frozen=True):
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
-        """Restarts that a person was asked for and must not make now, or need not make; each with the reason."""
         return self.roll.withdrawn
 
     def remembered(self, status: Status) -> Status:

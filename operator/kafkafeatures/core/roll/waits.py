@@ -103,7 +103,7 @@ def _withdrawn(inputs: RestartCheckInput) -> Wait | None:
     driver = asking_driver(first.step.by)
     if others or driver is None or not first.step.is_not_wanted(inputs.observation):
         return None
-    is_pending, within = may_be_pending(first.sent_step, inputs.observation), format_span(driver.patience)
+    is_pending, within = may_be_pending(first.sent_step, inputs.observation), format_span(driver.request_lifetime)
     text = f"the request to restart pod {first.step.pod} ({first.step.title}) is {'being ' * is_pending}withdrawn"
     return Wait(
         driver.reason,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.words import printable
+from kafkafeatures.core.words import first_of, printable
 from kafkafeatures.kafka.base.errors import ErrorCode, code_name
 from kafkafeatures.kafka.base.rights import SEE_TOPICS, ClusterRight, missing
 from kafkafeatures.kafka.wire.topic_messages import (
@@ -164,8 +164,8 @@ class Collected:
                 if (listed[at] != keys).any():
                     unlisted.append(name)
         if unlisted:
-            suffix = f" and {len(unlisted) - 1} more" if len(unlisted) > 1 else ""
-            words = f"broker {broker} hosts partitions that are not shown to this user: of {min(unlisted)}{suffix}"
+            names = first_of([min(unlisted)], 1, total=len(unlisted))
+            words = f"broker {broker} hosts partitions that are not shown to this user: of {names}"
             raise Incomplete(_hidden(printable(words), location))
 
     def partitions(self) -> Partitions:

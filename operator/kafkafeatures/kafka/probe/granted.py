@@ -16,7 +16,7 @@ from msgspec import Struct
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.early_rights import GRANT as IN_FILES
 from kafkafeatures.core.facts.readings import Failure, Role
-from kafkafeatures.core.words import counted, printable
+from kafkafeatures.core.words import counted, first_of, printable
 from kafkafeatures.kafka.base.needs import NEEDS, KafkaResource, Need, Purpose
 from kafkafeatures.kafka.base.requester import Requester
 from kafkafeatures.kafka.base.rights import GRANT, ClusterRight
@@ -188,8 +188,8 @@ def _of_topics(finding: RightFinding, topics: TopicRights | Failure, witnesses: 
         return _with(finding, RightState.UNKNOWN, topics.message, topics.action)
     names = topics.hidden if finding.right is ClusterRight.DESCRIBE else topics.hidden | topics.without_configs
     if names:
-        suffix = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        message = f"missing on {counted(len(names), 'topic')}: {printable(min(names))}{suffix}"
+        first = first_of([printable(min(names))], 1, total=len(names))
+        message = f"missing on {counted(len(names), 'topic')}: {first}"
         return _with(finding, RightState.MISSING, message, lacking=frozenset((Role.BROKER,)))
     if topics.unread is not None:
         message = f"topics may be hidden: {topics.unread.message}"

@@ -47,7 +47,7 @@ from kafkafeatures.core.facts.readings import ClusterProbe, Failure, Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.words import printable
-from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.base.settings import Address
@@ -288,7 +288,7 @@ def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, address: Addre
         return Applied()
     if code in _DECIDED_AGAINST:
         return Rejected(code, _words(code, message))
-    return OutcomeUnknown(f"{address}: {_named(code)}: {printable(message or 'no text')}")
+    return OutcomeUnknown(f"{address}: {code_name(code)}: {printable(message or 'no text')}")
 
 
 def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
@@ -301,7 +301,7 @@ def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
         return DryRunAccepted()
     for code, message in errors:
         if code not in _DECIDED_AGAINST:
-            return DryRunUnavailable(f"{address}: {_named(code)}: {message}")
+            return DryRunUnavailable(f"{address}: {code_name(code)}: {message}")
     code = errors[0][0]
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return DryRunUnavailable(f"{address}: {errors[0][1]}", rights=True)
@@ -314,9 +314,4 @@ def _words(code: int, message: str | None) -> str:
     """
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return "; ".join(missing("UpdateFeatures", ClusterRight.ALTER, message))
-    return printable(message or _named(code))
-
-
-def _named(code: int) -> str:
-    names = {int(member): member.name for member in ErrorCode}
-    return f"{names.get(code, 'error')} ({code})"
+    return printable(message or code_name(code))

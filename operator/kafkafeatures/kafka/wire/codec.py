@@ -24,7 +24,7 @@ from typing import Any
 
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
-from kafkafeatures.kafka.base.errors import NotKafka, ServerError
+from kafkafeatures.kafka.base.errors import NotKafka, ServerError, UnsupportedApi
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire.api import Api, operations, plain
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
@@ -49,6 +49,20 @@ def encode_request(message: m.Request[Any], *, version: int, correlation_id: int
     writer(header_type)(buffer, header)
     writer(type(body))(buffer, body)
     return buffer.getvalue()
+
+
+def version_for(message: m.Request[Any], offered: Mapping[int, VersionRange]) -> int:
+    """The highest version of a request that both sides have. `offered`: the node's versions by API key. Raises
+    UnsupportedApi.
+    """
+    api = api_of(message.api_key)
+    ours, theirs = api.versions, offered.get(message.api_key)
+    if theirs is None:
+        raise UnsupportedApi(f"the node does not offer {api.name}")
+    version = min(ours.max, theirs.max)
+    if version < max(ours.min, theirs.min):
+        raise UnsupportedApi(f"the node offers {api.name} {theirs}, we speak {ours}")
+    return version
 
 
 def limits(message: m.Request[Any]) -> tuple[int, int]:

@@ -37,7 +37,6 @@ from kafkafeatures.kafka.base.errors import (
     RequestWithheld,
     ServerError,
     TimedOut,
-    UnsupportedApi,
     code_name,
 )
 from kafkafeatures.kafka.base.settings import NEEDS_VERIFIED_TLS, Address, Security
@@ -261,14 +260,7 @@ class Connection:
             await self._authenticate()
 
     def _version(self, message: Request[Any]) -> int:
-        api = codec.api_of(message.api_key)
-        ours, theirs = api.versions, self.api_versions.api_keys.get(message.api_key)
-        if theirs is None:
-            raise UnsupportedApi(f"the node does not offer {api.name}")
-        version = min(ours.max, theirs.max)
-        if version < max(ours.min, theirs.min):
-            raise UnsupportedApi(f"the node offers {api.name} {theirs}, we speak {ours}")
-        return version
+        return codec.version_for(message, self.api_versions.api_keys)
 
     async def _negotiate(self, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
         """The node's ApiVersions. If the node does not know the version, or refuses the name in `request`, it is asked

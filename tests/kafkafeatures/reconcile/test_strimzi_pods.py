@@ -5,8 +5,6 @@ Production's controller and driver, on the simulated API server with its pods, a
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from kafkafeatures.core.roll.drivers import STRIMZI
@@ -42,58 +40,6 @@ async def test_a_level_waits_for_each_pod_that_differs_from_its_set_in_what_stri
     assert strimzi.reason[1].startswith("Strimzi has still to restart pod broker-1, which is not of the current rev")
     assert strimzi.level != 1
     strimzi.annotation("broker-1", name, "wanted")
-    await strimzi.work()
-    assert strimzi.level == 1
-
-
-async def test_a_level_waits_between_two_pods_of_a_roll_that_no_revision_shows() -> None:
-    """Strimzi restarts pods for a larger volume, or without an old certificate, and their sets stay as they are."""
-    strimzi = Strimzi()
-    strimzi.restart("broker-0")
-    await strimzi.work(1)
-    says = "pod broker-0 is ready only since 04:06:55 UTC; Strimzi may restart another one before it has been"
-    assert strimzi.reason[1].startswith(says)
-    assert strimzi.level != 1
-    await strimzi.work()
-    assert strimzi.level == 1
-
-
-UNSTABLE = {
-    "it was restarted": (
-        "2026-01-02T04:35:00Z",
-        "is ready only since 04:35:00 UTC; Strimzi may restart another one before it has been for 30 min "
-        "(spec.rollout.stableFor); wait; if it is restarted again and again, see `kubectl logs broker-1` and ",
-    ),
-    "clocks differ": (
-        "2026-01-02T04:40:00Z",
-        "is ready since 2026-01-02 04:40:00 UTC, which is in the future; compare the clocks of the Kubernetes node ",
-    ),
-    "nothing says since when": (None, "is ready, but its condition Ready does not say since when; wait"),
-}
-
-
-def is_ready_since(strimzi: Strimzi, since: str | None) -> None:
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": since}
-    strimzi.workloads.change_pod("broker-1", lambda pod: pod["status"].update(conditions=[ready]))
-
-
-@pytest.mark.parametrize(("since", "says"), UNSTABLE.values(), ids=UNSTABLE.keys())
-async def test_a_wait_for_a_pod_that_was_just_restarted_says_what_to_do_if_it_does_not_end(
-    since: str | None, says: str
-) -> None:
-    strimzi = Strimzi()
-    strimzi.api.edit(rollout={"stableFor": "30m"})
-    strimzi.pass_time(timedelta(minutes=30))
-    is_ready_since(strimzi, since)
-    await strimzi.work(1)
-    assert strimzi.reason[1].startswith(f"pod broker-1 {says}")
-    assert strimzi.level != 1
-
-
-async def test_with_a_stable_time_of_0_no_pod_is_waited_for_once_it_is_ready() -> None:
-    strimzi = Strimzi()
-    strimzi.api.edit(rollout={"stableFor": "0s"})
-    is_ready_since(strimzi, "2026-01-02T05:00:00Z")
     await strimzi.work()
     assert strimzi.level == 1
 

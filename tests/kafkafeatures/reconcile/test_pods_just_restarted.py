@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
+from tests.kafkafeatures.reconcile.followed_rig import ANNOTATION, PODS, Followed
 from tests.kafkafeatures.reconcile.strimzi_rig import Strimzi
-from tests.kafkafeatures.reconcile.test_followed_pods import ANNOTATION, PODS, Followed
 
 
 async def test_a_level_waits_until_a_pod_that_was_restarted_has_been_ready_for_a_while() -> None:

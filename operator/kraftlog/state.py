@@ -209,8 +209,8 @@ def _weight_of_level(name: str, _: int) -> int:
     return _LEVEL + getsizeof(name)
 
 
-def _weight_of_dropped(key: tuple[str, int], _: int) -> int:
-    return _weight_of_level(*key)  # no lambda: the pipeline's checkpoints pickle a state
+def _weight_of_dropped(key: tuple[str, int], _: int) -> int:  # no lambda: checkpoints pickle a state
+    return _weight_of_level(*key)
 
 
 def _weight_of_number(_: int, __: int) -> int:

@@ -96,7 +96,7 @@ def test_a_timeout_bounds_a_single_reconciliation(tmp_path: Path) -> None:
         ("apply -f nothing.yaml", 64, "nothing.yaml: No such file or directory"),
         ("apply -f levels.yaml --state levels.yaml", 64, "is the document itself"),
         ("apply -f levels.yaml --approve sha256:12", 64, "invalid plan hash"),
-        ("unregister --broker x --bootstrap-server h:1", 64, "invalid int value"),
+        ("unregister --broker x --bootstrap-server h:1", 64, "invalid node id 'x'"),
     ],
 )
 def test_invalid_arguments_give_one_line_on_stderr(
@@ -146,7 +146,7 @@ def test_apply_in_a_pipe_prints_the_blocker_of_each_group_of_nodes_once(tmp_path
     flags = ("--release", "4.2", "--old-broker", "2=4.0", "--old-broker", "3=4.0", "--metadata-version", "25")
     with simulator(*flags) as process:
         document(tmp_path, heard(process), {"metadata.version": 29, "share.version": 1, "streams.version": 1})
-        done = shell(f"{PROGRAM} apply -f levels.yaml --timeout 1s", tmp_path)
+        done = shell(f"{PROGRAM} apply -f levels.yaml --timeout 5s", tmp_path)
     assert done.returncode == 5
     lines = done.stderr.splitlines()
     at = lines.index("  NodeRange: 2 brokers (2, 3), Kafka 4.0")
@@ -187,6 +187,18 @@ def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_onc
         "kafkafeatures: a plan is waiting for approval; to approve: kafkafeatures apply -f levels.yaml "
     )
     assert last == "default/x: ApprovalRequired; nothing was changed; see docs/runbooks/ApprovalRequired.md"
+
+
+def test_apply_in_mode_observe_ends_with_a_line_that_nothing_was_changed_and_how_to_change_it(
+    cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    path = document(tmp_path, cluster, {"metadata.version": 27})
+    body = json.loads(path.read_text())
+    body["spec"]["mode"] = "Observe"
+    path.write_text(json.dumps(body))
+    done = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
+    last_line = "default/x: Observed: to carry out the plan, set spec.mode: Apply; nothing was changed"
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (0, "", last_line)
 
 
 @pytest.mark.parametrize(("levels", "code"), [({"metadata.version": 99}, 4), ({"metadata.version": 29}, 0)])

@@ -36,3 +36,23 @@ def test_the_cluster_is_named_in_each_way_and_the_remedy_reaches_it(servers: str
     refused = "kafkafeatures: not a terminal; use --yes to skip confirmation; nothing was changed\n"
     assert (asks.returncode, asks.stderr) == (3, named + refused)
     assert (has_no_stdin.returncode, has_no_stdin.stderr) == (3, named + refused)
+
+
+@pytest.mark.parametrize(
+    ("command", "system"),
+    [
+        ("migration compare --zookeeper 127.0.0.1:1", "ZooKeeper"),
+        ("migration settings --to PreMigration --zookeeper 127.0.0.1:1", "ZooKeeper"),
+        ("describe --zookeeper 127.0.0.1:1", "ZooKeeper"),
+        ("clients check --release 4.2 --prometheus http://127.0.0.1:1", "Prometheus"),
+    ],
+)
+def test_another_system_that_is_away_is_not_said_to_be_of_the_profile_of_the_cluster(
+    servers: str, tmp_path: Path, command: str, system: str
+) -> None:
+    (tmp_path / "kafkafeatures").mkdir()
+    (tmp_path / "kafkafeatures" / "config.toml").write_text(f"[profiles.sim]\nbootstrap-server = '{servers}'\n")
+    done = shell(f"XDG_CONFIG_HOME={tmp_path} kafkafeatures {command} --profile sim", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (5, 1)
+    assert done.stderr.startswith(f"kafkafeatures: {system} ")
+    assert "profile" not in done.stderr

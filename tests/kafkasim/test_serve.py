@@ -59,6 +59,25 @@ def test_the_page_follows_the_cluster_and_keeps_the_last_picture_once_it_is_gone
     reader.close()
 
 
+def test_the_page_stays_live_while_the_node_of_the_typed_address_is_restarted(
+    cluster: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, servers = cluster
+    first = servers.split(",", maxsplit=1)[0]
+    seconds = 0.0
+    reader = Reader(Environment(clock=lambda: NOW + timedelta(seconds=seconds), monotonic=lambda: seconds))
+    page = ClusterPage(ClusterSettings(parse_addresses(first, ""), ()), reader, f"--bootstrap-server {first}")
+    page.start()
+    assert say(process, "upgrade broker 3 4.1")["done"] is True
+    assert say(process, "stop broker 1")["done"] is True
+    seconds += EVERY
+    away = Page(page("") or "").text
+    assert "Live, read-only. Read at 2026-01-02 03:04:10 UTC" in away
+    assert f"broker 1 {first}: " in away
+    assert "1 node is not live: broker 1" in away
+    reader.close()
+
+
 def resource_of(cluster_id: str) -> KubeResource:
     return resource({**in_sync(), "clusterId": cluster_id})
 

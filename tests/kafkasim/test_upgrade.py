@@ -173,7 +173,7 @@ def test_a_declined_upgrade_leaves_no_file_and_asks_again(server: str, tmp_path:
 def test_upgrade_sends_nothing_if_a_node_is_too_old_for_the_release() -> None:
     with simulator("--release", RELEASE, "--old-broker", "2=4.0", "--metadata-version", "25") as process:
         server = str(heard(process)["bootstrapServers"])
-        done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes --timeout 1s")
+        done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes --timeout 5s")
         assert done.returncode == 5
         assert "upgrade Kafka on broker 2" in done.stderr
         assert finalized(server)["metadata.version"] == 25

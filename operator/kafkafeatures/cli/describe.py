@@ -32,8 +32,8 @@ from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.kube.strimzi_flags import add_strimzi_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, clean_stdout, console, print_document, tell
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.environment import SYSTEM
 
@@ -151,13 +151,19 @@ def _watch(arguments: argparse.Namespace) -> int:
         raise CommandFailed(text, Exit.USAGE)
     if not sys.stdout.isatty():
         raise CommandFailed("--watch draws on a terminal; stdout is not one: leave out --watch", Exit.USAGE)
+    from kafkafeatures.cli.cluster.other_nodes import OtherNodes
     from kafkafeatures.cli.cluster.watch import watch
 
     settings = settings_from_flags(arguments)
 
     async def work() -> None:
         async with cluster_of(settings) as cluster:
-            read, draw = partial(look_at, cluster, frozenset({IBP})), partial(_draw, arguments)
+
+            async def read_at(current: ClusterSettings) -> Observation:
+                names = frozenset({IBP})
+                return await (look_at(cluster, names) if current is settings else look(current, names))
+
+            read, draw = partial(OtherNodes(settings).observed, read_at), partial(_draw, arguments)
             await watch(read, draw, console, clean_stdout(), SYSTEM)
 
     on_cluster(work(), code_of_interrupt=Exit.DONE)

@@ -140,14 +140,18 @@ def secrets_in(folder: Path | None) -> Read:
     def read(reference: Reference, key: str) -> str | None:
         name = reference.name
         if folder is None:
-            raise CredentialsInvalid(f"secret {name} is required; name the directory of the secrets with --secrets-dir")
+            raise CredentialsInvalid(
+                f"secret {name} is required; name the directory of the secrets with --secrets-dir, or for Kafka's "
+                "listeners client properties with --config"
+            )
         if not (folder / name).is_dir():
             raise CredentialsInvalid(f"directory {folder / name} not found; it must contain a file for each key")
         try:
             if key == CERTIFICATES:
                 files = (folder / name).glob(CERTIFICATES)
                 return certificates_in({file.name: file.read_text(encoding="utf-8") for file in files})
-            text = (folder / name / key).read_text(encoding="utf-8", errors="surrogateescape")
+            # bytes: read_text would make line feeds of the carriage returns in a keytab, and its key another one
+            text = (folder / name / key).read_bytes().decode("utf-8", "surrogateescape")
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:

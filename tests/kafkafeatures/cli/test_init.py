@@ -77,6 +77,29 @@ def test_init_prints_the_commands_that_create_the_secrets(
     assert "secret-8f22" not in text
 
 
+@pytest.mark.parametrize(
+    ("controllers", "secret"),
+    [(SCRAM, "kafka-login"), (SCRAM.replace("alice", "bob"), "kafka-controllers-login"),
+     (SCRAM.replace("8f22", "9e33"), "kafka-controllers-login")],
+)  # fmt: skip
+def test_another_login_of_the_controllers_is_in_a_secret_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, controllers: str, secret: str
+) -> None:
+    for name, mechanism, jaas in (("brokers", "SCRAM-SHA-512", SCRAM), ("controllers", "PLAIN", controllers)):
+        (tmp_path / name).write_text(
+            f"security.protocol=SASL_SSL\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n"
+        )
+    text = printed(
+        monkeypatch, capsys, "--config", str(tmp_path / "brokers"), "--controller-config", str(tmp_path / "controllers")
+    )
+    cluster = yaml.safe_load(text)["spec"]["cluster"]
+    assert cluster["sasl"] == {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "kafka-login"}}
+    assert cluster["controllerListener"]["sasl"] == {"mechanism": "PLAIN", "secretRef": {"name": secret}}
+    created = [line.split()[5] for line in text.splitlines() if "kubectl create secret" in line]
+    assert created == list(dict.fromkeys(["kafka-login", secret]))
+    assert f"generic {secret} --from-literal=username=USERNAME --from-literal=password=PASSWORD" in text
+
+
 def test_init_says_beside_each_level_what_every_node_supports_and_how_to_raise_them_all(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

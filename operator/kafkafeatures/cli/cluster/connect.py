@@ -16,7 +16,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connection_sources import (
     NO_CLUSTER,
     check_connection_flags,
-    check_login_is_for,
+    check_credentials_are_for,
     fill_in,
     is_of_profile,
     names_address,
@@ -123,13 +123,14 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
-        own = parse_addresses(own_addresses, str(arguments.config)) if is_lent and broker_security.sasl else ()
+        is_bound = is_lent and broker_security.has_credentials
+        own = parse_addresses(own_addresses, str(arguments.config)) if is_bound else ()
     except ValueError as error:
         source = f" ({arguments.connection_source})" if arguments.connection_source else ""
         raise CommandFailed(f"{error}{source}", Exit.USAGE) from None
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
-    check_login_is_for((*servers, *controllers), own, arguments.config)
+    check_credentials_are_for((*servers, *controllers), own, arguments.config)
     return ClusterSettings(
         bootstrap_servers=servers,
         bootstrap_controllers=controllers,
@@ -230,8 +231,10 @@ def flags_of(arguments: argparse.Namespace) -> str:
     return f"{flags} {shlex.join(more)}".strip()
 
 
-def failed(failure: Failure) -> CommandFailed:
-    """The error for a cluster that could not be read, also if it refused our user."""
+def failed(failure: Failure, *, is_of_cluster: bool = True) -> CommandFailed:
+    """The error for a system that could not be read, also if it refused our user. `is_of_cluster`: see
+    CommandFailed.
+    """
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
     return CommandFailed(
         printable(str(failure)),
@@ -240,6 +243,7 @@ def failed(failure: Failure) -> CommandFailed:
         where=address,
         remedy=remedy,
         page=_runbook_of(failure.kind),
+        is_of_cluster=is_of_cluster,
     )
 
 

@@ -43,7 +43,7 @@ def read(ensemble: Ensemble) -> ZooKeeperReading:
     """Read the ensemble once. Raises CommandFailed if it cannot be reached."""
     reading = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
     if isinstance(reading, Failure):
-        raise failed(reading)
+        raise failed(reading, is_of_cluster=False)
     return reading
 
 

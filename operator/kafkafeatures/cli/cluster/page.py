@@ -28,10 +28,10 @@ from kafkafeatures.cli.cluster.matrix import (
 from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow
 from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, filled, remedy, table, text, whole_page
 from kafkafeatures.core.engine.blockers import Blocker, grouped
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.report.blockers import blocker_status
-from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, other_raises, raises_of
+from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, nodes_away, other_raises, raises_of
 
 STYLE = Html("""
 .matrix td:nth-child(2) { padding-right: 1.5rem; }
@@ -74,7 +74,7 @@ def sections(observation: Observation, flags: str = "", api_names: dict[int, str
         features(observation),
         heading.format(cards) if cards else Html(),
         *nodes_apart(observation, flags, {node.key for blocker in blockers for node in blocker.nodes}),
-        not_read(observation),
+        not_read(observation, flags),
     )
 
 
@@ -122,22 +122,23 @@ def nodes_apart(observation: Observation, flags: str, blocking: set[NodeKey]) ->
     return (Html("<h2>Other nodes</h2>\n") + table(caption, ("State", "Node", "What to do"), rows),) if rows else ()
 
 
-def not_read(observation: Observation) -> Html:
-    """The list of what could not be read, with remedies."""
+def not_read(observation: Observation, flags: str = "") -> Html:
+    """The list of what could not be read, with remedies. `flags`: connection flags for the commands in them."""
     item = Html("<li>{}</li>")
-    gaps = Html().join(item.format(remedy(gap)) for gap in unread_of(observation))
+    gaps = Html().join(item.format(remedy(gap)) for gap in unread_of(observation, flags))
     return Html('<h2>Not read</h2>\n<ul class="wait">{}</ul>').format(gaps) if gaps else Html()
 
 
 def _verdict(observation: Observation, highest: dict[str, int], blockers: tuple[Blocker, ...]) -> Html:
     possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), blockers)
-    details = [*filter(None, [other_raises(raises_of(observation, highest, blockers))])]
+    away = nodes_away(observation, blockers)
+    details = [*filter(None, [away, other_raises(raises_of(observation, highest, blockers))])]
     if isinstance(observation.finalized, Unknown):
         details.append(f"Finalized levels unknown: {observation.finalized.failure}")
     words = f"{possible}{blocked}" or "How far the levels can be raised is unknown"
     if lost := quorum_lost(observation):
         return box("bad" if "red" in str(lost.style) else "wait", lost.plain, words, *details)
-    style = "bad" if blockers else "good" if possible else "wait"
+    style = "bad" if blockers else "good" if possible and not away else "wait"
     return box(style, words, *details)
 
 

@@ -134,9 +134,8 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
         except BaseException:  # also for the answer no, and Ctrl-C
             progress.remove_unused(document)
             raise
-        state = store.state
-        if code is not Exit.DONE and progress.remove_unused(document):
-            state = None
+        is_kept = code is Exit.DONE or not progress.remove_unused(document)
+        state = store.state if is_kept else None
     to_approve = ""
     permission.show(last.status)
     if code is Exit.APPROVAL and last.status.plan:
@@ -144,10 +143,9 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     if isinstance(last.decision, Stalled | Wait | Held):
         progress.tell_blockers(last.decision.blockers)
     _last_words(last, code, to_approve, skips_confirmation=arguments.yes)
-    is_refused = code in (Exit.APPROVAL, _refusal(last.decision))
+    is_refused = code in (Exit.APPROVAL, _refusal(last.decision)) or _is_observed(last)
     ending = f"{document}: {_ending(last, code)}"
-    if is_refused and not progress.has_sent:
-        ending += "; nothing was changed"
+    ending += "; nothing was changed" if is_refused and not progress.has_sent else ""
     if page := runbook_of(last.status.reason(Condition.READY) or ""):
         ending += f"; see {page}"
     if arguments.output is None and sys.stdout.isatty():
@@ -342,6 +340,11 @@ def _refusal(decision: object) -> Exit:
     return Exit.UNREACHABLE if lacks_access(decision) else Exit.BLOCKED
 
 
+def _is_observed(last: Reconciliation) -> bool:
+    """Tell whether mode Observe is why a plan was not carried out."""
+    return last.status.reason(Condition.READY) == Reason.OBSERVED and bool(last.status.plan)
+
+
 def _line(last: Reconciliation, code: Exit | None) -> str:
     """A line of progress; empty at the end if the last lines of the command say the same: the plan to approve, or all
     blockers.
@@ -377,7 +380,8 @@ def _ending(last: Reconciliation, code: Exit) -> str:
     decision = last.decision
     blockers = decision.blockers if code is _refusal(decision) and not isinstance(decision, Failure) else ()
     if not blockers:
-        return last.status.reason(Condition.READY) or ""
+        how = ": to carry out the plan, set spec.mode: Apply" if _is_observed(last) else ""
+        return f"{last.status.reason(Condition.READY) or ''}{how}"
     if isinstance(decision, Stalled) and decision.reason is Reason.NODES_BEHIND:
         return f"{blocked_by(blockers)}; {decision.remedy}"
     return blocked_by(blockers)

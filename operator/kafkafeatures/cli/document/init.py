@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND, KRAFT_VERSION
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import add_connection_flags, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.kube.strimzi_flags import add_strimzi_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -24,21 +25,18 @@ from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 _FEATURE_NAME = re.compile(r"[a-z0-9._-]{1,64}")
 DEFAULT_NAME = "kafka"
 """Name of the resource, unless `--name` gives another."""
-_LOGIN, _CA, _CLIENT = "kafka-login", "kafka-ca", "kafka-client"
 _CREATE = {
-    _LOGIN: "generic kafka-login --from-literal=username=USERNAME --from-literal=password=PASSWORD",
-    _CA: "generic kafka-ca --from-file=ca.crt",
-    _CLIENT: "tls kafka-client --cert=tls.crt --key=tls.key",
-}
-"""Arguments of `kubectl create secret` for the Secrets that a document names (docs/how-to/connect.md)."""
-_LOGINS = {
+    "caSecretRef": "generic {} --from-file=ca.crt",
+    "clientSecretRef": "tls {} --cert=tls.crt --key=tls.key",
     "OAUTHBEARER": (
-        "generic kafka-login --from-literal=token-url=URL --from-literal=client-id=ID "
-        "--from-literal=client-secret=SECRET"
+        "generic {} --from-literal=token-url=URL --from-literal=client-id=ID --from-literal=client-secret=SECRET"
     ),
-    "GSSAPI": "generic kafka-login --from-literal=username=PRINCIPAL --from-file=keytab --from-file=krb5.conf",
+    "GSSAPI": "generic {} --from-literal=username=PRINCIPAL --from-file=keytab --from-file=krb5.conf",
+    "secretRef": "generic {} --from-literal=username=USERNAME --from-literal=password=PASSWORD",
 }
-"""Arguments for a login, by mechanism, if it is not a user name and a password."""
+"""Arguments of `kubectl create secret` for a Secret that a document names (docs/how-to/connect.md), by the field that
+names it; of a login first by its mechanism.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,14 +127,15 @@ def _secrets_to_create(cluster: dict[str, Any]) -> Iterator[str]:
     """Lines with the commands that create the Secrets which the document names; none if it names none."""
     listeners = (cluster, cluster.get("controllerListener") or {})
     parts = [part for listener in listeners for part in (listener.get("tls") or {}, listener.get("sasl") or {})]
-    names = dict.fromkeys(
-        reference["name"] for part in parts for reference in part.values() if isinstance(reference, dict)
-    )
-    if names:
+    commands: dict[str, str] = {}
+    for part in parts:
+        for field, reference in part.items():
+            if isinstance(reference, dict):
+                commands.setdefault(reference["name"], _CREATE.get(part.get("mechanism", ""), _CREATE[field]))
+    if commands:
         yield "It names Secrets; create them in the namespace of the resource:"
-    for name in names:
-        logins = [_LOGINS[part["mechanism"]] for part in parts if name == _LOGIN and part.get("mechanism") in _LOGINS]
-        yield f"  kubectl create secret {(*logins, _CREATE[name])[0]} -n NAMESPACE"
+    for name, arguments in commands.items():
+        yield f"  kubectl create secret {arguments.format(name)} -n NAMESPACE"
         yield f"  kubectl label secret {name} {CREDENTIALS}=true -n NAMESPACE"
 
 
@@ -164,9 +163,9 @@ def document_of(name: str, settings: ClusterSettings, observation: Observation) 
     if settings.bootstrap_controllers:
         cluster["bootstrapControllers"] = _listed(settings.bootstrap_controllers)
     cluster["clusterId"] = cluster_id.value
-    cluster |= _listener(settings.brokers)
+    cluster |= _listener(settings.brokers, settings.brokers)
     if settings.controllers != settings.brokers:
-        cluster["controllerListener"] = _listener(settings.controllers)
+        cluster["controllerListener"] = _listener(settings.controllers, settings.brokers)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -189,17 +188,26 @@ def _listed(addresses: tuple[Address, ...]) -> str:
     return ",".join(map(str, addresses))
 
 
-def _listener(security: Security) -> dict[str, Any]:
+def _listener(security: Security, brokers: Security) -> dict[str, Any]:
     """The fields `tls` and `sasl` of a listener. They only name Secrets, which a person has to create
-    (docs/how-to/connect.md).
+    (docs/how-to/connect.md). What the listener of the brokers has as well is in the same Secret.
     """
     listener: dict[str, Any] = {}
     if security.tls is not None:
+        tls = brokers.tls or security.tls
         listener["tls"] = {}
         if security.tls.ca:
-            listener["tls"]["caSecretRef"] = {"name": _CA}
+            listener["tls"]["caSecretRef"] = _secret("ca", is_shared=security.tls.ca == tls.ca)
         if security.tls.certificate:
-            listener["tls"]["clientSecretRef"] = {"name": _CLIENT}
+            is_shared = security.tls.certificate == tls.certificate
+            listener["tls"]["clientSecretRef"] = _secret("client", is_shared=is_shared)
     if security.sasl is not None:
-        listener["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": {"name": _LOGIN}}
+        is_shared = brokers.sasl is None or security.sasl == replace(brokers.sasl, mechanism=security.sasl.mechanism)
+        secret = _secret("login", is_shared=is_shared)
+        listener["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": secret}
     return listener
+
+
+def _secret(kind: str, *, is_shared: bool) -> dict[str, str]:
+    """Reference to a Secret. `is_shared`: the same for both listeners."""
+    return {"name": f"kafka-{kind}" if is_shared else f"kafka-controllers-{kind}"}

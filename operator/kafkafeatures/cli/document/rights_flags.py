@@ -28,7 +28,7 @@ def add_rights_flags(parser: argparse.ArgumentParser) -> None:
         "--rights", action="store_true", help="check instead which rights this user has, and which are missing"
     )
     described = "; ".join(f"{name}: {text}" for name, text in MODES.items())
-    group.add_argument("--mode", choices=MODES, help=f"what the rights are for. {described}")
+    group.add_argument("--mode", type=_mode, choices=MODES, help=f"what the rights are for. {described}")
     group.add_argument(
         "--driver", choices=[driver.name for driver in DRIVERS],
         help="also the rights that workload.driver needs, in Kafka and in the namespace of Kubernetes (with --as "
@@ -36,6 +36,13 @@ def add_rights_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_zookeeper_flags(parser, "with --mode ibp or migrate: the ensemble, as zookeeper.connect names it")
     add_kube_flags(parser)
+
+
+def _mode(name: str) -> str:
+    """The value of `--mode`. Refuses `drivers`, which the table of rights in docs/how-to/connect.md has as well."""
+    if name == "drivers":
+        raise argparse.ArgumentTypeError("the rights for restarts are those of a driver: use --driver StatefulSet")
+    return name
 
 
 def rights_are_asked(arguments: argparse.Namespace) -> bool:

@@ -35,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
         document = {"apiVersion": API_VERSION, "kind": "MigrationEquality", **equality_document(equality)}
         print_document(document, arguments.output)
     elif isinstance(equality, Unknown):
-        raise CommandFailed(printable(str(equality.failure)), Exit.UNREACHABLE)
+        is_of_cluster = equality.failure.location != f"ZooKeeper {connection.ensemble}"
+        raise CommandFailed(printable(str(equality.failure)), Exit.UNREACHABLE, is_of_cluster=is_of_cluster)
     else:
         out = console()
         for text in equality_lines(equality):

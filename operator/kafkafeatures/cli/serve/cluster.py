@@ -11,6 +11,7 @@ from functools import partial
 from kafkafeatures.api.status import EMPTY
 from kafkafeatures.cli.cluster.connect import look, on_cluster
 from kafkafeatures.cli.cluster.matrix import identity
+from kafkafeatures.cli.cluster.other_nodes import OtherNodes
 from kafkafeatures.cli.cluster.page import STYLE, facts, features, nodes_apart, sections
 from kafkafeatures.cli.kube.report_log import read_roll
 from kafkafeatures.cli.kube.resource import KubeResource
@@ -33,7 +34,7 @@ class ClusterPage:
 
     def __init__(self, settings: ClusterSettings, reader: Reader, flags: str) -> None:
         self._reader, self._flags = reader, flags
-        self._observation = Live(partial(_observed, settings), reader)
+        self._observation = Live(partial(_observed, OtherNodes(settings)), reader)
 
     def start(self) -> str:
         """Read for the first time, and return the path of the first page. Raises CommandFailed."""
@@ -54,8 +55,8 @@ class ClusterOfResource:
     """The cluster of the one resource whose pages are served."""
 
     def __init__(self, settings: ClusterSettings, reader: Reader) -> None:
-        self._settings, self._reader = settings, reader
-        self._observation = Live(partial(_observed, settings), reader)
+        self._nodes, self._reader = OtherNodes(settings), reader
+        self._observation = Live(partial(_observed, self._nodes), reader)
         self._history = Live(self._read_history, reader, LOG_EVERY)
         self._status = EMPTY
 
@@ -90,11 +91,11 @@ class ClusterOfResource:
 
     def _read_history(self) -> RollHistory:
         since = window_begins(self._status, self._reader.environment.clock())
-        history = read_roll(self._settings, self._status.cluster_id, since)
+        history = read_roll(self._nodes.current, self._status.cluster_id, since)
         if isinstance(history, str):
             raise CommandFailed(history, Exit.UNREACHABLE)
         return history
 
 
-def _observed(settings: ClusterSettings) -> Observation:
-    return on_cluster(look(settings, frozenset({IBP})))
+def _observed(nodes: OtherNodes) -> Observation:
+    return on_cluster(nodes.observed(partial(look, settings_of_zookeeper_mode=frozenset({IBP}))))

@@ -71,7 +71,8 @@ class CommandFailed(Exception):
     problem.
 
     `what`, `where` and `remedy`: the parts of the line, for JSON, if they are known. `page`: the page of the
-    documentation about it, with its address; empty for none. `program`: name before the message.
+    documentation about it, with its address; empty for none. `program`: name before the message. `is_of_cluster`: False
+    for another system, such as ZooKeeper, that the flags and profiles of a cluster do not name.
     """
 
     def __init__(
@@ -84,13 +85,14 @@ class CommandFailed(Exception):
         remedy: str = "",
         page: str = "",
         program: str = PROGRAM,
+        is_of_cluster: bool = True,
     ) -> None:
         super().__init__(f"{message}; see {page}" if page else message)
-        self.code, self.program = code, program
+        self.code, self.program, self.is_of_cluster = code, program, is_of_cluster
         self._parts = {"what": what or message, "where": where, "remedy": remedy, "page": page}
 
     def add_source(self, source: str) -> None:
-        """Add where the connection that failed comes from: not every user knows each source."""
+        """Add where the connection of the cluster comes from: not every user knows each source."""
         note = f"the connection is that of {source}"
         self.args = (f"{self}; {note}",)
         self._parts["remedy"] = "; ".join(filter(None, (self._parts["remedy"], note)))

@@ -112,7 +112,7 @@ def _run(parsed: argparse.Namespace) -> int:
             return int(parsed.run(parsed))
     except CommandFailed as failed:
         source: str = getattr(parsed, "connection_source", "")
-        if failed.code is Exit.UNREACHABLE and source:
+        if failed.code is Exit.UNREACHABLE and source and failed.is_of_cluster:
             failed.add_source(source)
         raise
 

@@ -36,6 +36,10 @@ _UNREGISTER = (
     "kafkafeatures unregister removes the registration of a broker or a controller that no longer exists; "
     f"kafkafeatures downgrade --feature NAME=0 turns a feature off; {_REFERENCE}"
 )
+_LEVELS = (
+    "kafkafeatures describe --explain-levels shows every level with its releases, kafkafeatures upgrade --release X "
+    "--dry-run which steps a cluster needs, in their order; see docs/reference/levels.md"
+)
 ANSWERS: Mapping[str, str] = {
     word: answer
     for words, answer in (
@@ -44,6 +48,7 @@ ANSWERS: Mapping[str, str] = {
         ("diff lint preview validate", _PLAN),
         ("dashboard ui", _PAGE),
         ("disable lower", _DOWNGRADE),
+        ("feature-dependencies version-mapping", _LEVELS),
         ("features get show", _SHOW),
         ("enable finalize raise update", _RAISE),
         ("acls doctor health ping rights", _CHECK),
@@ -67,6 +72,13 @@ FLAGS: Mapping[str, str] = {
     "log --bootstrap-controller": _OF_FILES,
     "log -f": _OF_FILES,
     "upgrade --metadata": "use --feature metadata.version=LEVEL, or --release X for all levels of a release",
+    **{f"{command} {flag}": f"a document is for kafkafeatures apply -f FILE; {command} takes levels from flags"
+       for command in ("upgrade", "downgrade") for flag in ("-f", "--file")},
+    **{f"approve {flag}": "of a document, a plan is approved by kafkafeatures apply -f FILE --approve HASH"
+       for flag in ("-f", "--file")},
+    **{f"status {flag}": "kafkafeatures plan -f FILE shows what a document would change" for flag in ("-f", "--file")},
+    "unregister --id": "use --broker ID or --controller ID",
+    "unregister --dry-run": "leave out --yes: it checks the node and asks before it sends anything",
     "upgrade --to": "use --release X",
     "upgrade --latest": "use --release X; kafkafeatures describe shows the release of each node",
     **dict.fromkeys(("-b", "--broker", "--brokers", "--broker-list"), _SERVER),

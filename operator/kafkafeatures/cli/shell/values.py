@@ -1,5 +1,5 @@
-"""argparse types for flags that several commands have: names of resources, durations, hashes of plans, levels of
-features.
+"""argparse types for flags that several commands have: names of resources, durations, hashes of plans, ids of
+nodes, levels of features.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ _MAX_SECONDS = 999_999 * 3600
 _FEATURE_LEVEL = re.compile(r"^([a-z][a-z0-9._]{0,63})=([0-9A-Za-z.-]{1,32})$")
 _MAX_LEVEL = 32_767
 """Highest level of a feature: Kafka has them as int16."""
+_MAX_NODE_ID = 2**31 - 1
+"""Highest id of a node: Kafka has them as int32."""
 
 
 class FeatureLevel(NamedTuple):
@@ -51,6 +53,13 @@ def resource_name(text: str) -> str:
     if not re.fullmatch(NAME, text) or len(text) > MAX_NAME:
         raise argparse.ArgumentTypeError(f"invalid resource name {text[:60]!r}: expected only a-z, 0-9, '-' and '.'")
     return text
+
+
+def node_id(text: str) -> int:
+    """The id of one node."""
+    if not text.isascii() or not text.isdecimal() or len(text) > 10 or int(text) > _MAX_NODE_ID:
+        raise argparse.ArgumentTypeError(f"invalid node id {text[:20]!r}: expected the id of one node, such as 4")
+    return int(text)
 
 
 def release(text: str) -> str:

@@ -29,7 +29,9 @@ from kafkafeatures.core.levels.node_ranges import every_node_supports_it
 from kafkafeatures.core.words import counted
 
 NAMED = 2
-"""Most blocking nodes that the headline names; more are counted."""
+"""Most nodes that a line names; more are counted."""
+_AWAY = (NodeState.FENCED, NodeState.UNREACHABLE, NodeState.GHOST)
+"""States of registered nodes that are not live. A stopped broker is a ghost until it is back."""
 
 
 def is_counted_on(observation: Observation, node: Node) -> bool:
@@ -118,6 +120,19 @@ def other_raises(raises: Mapping[str, tuple[int, int]]) -> str:
     """Raises beside metadata.version, which has the headline, in a line; empty if there are none."""
     changes = [f"{name} {level} -> {most}" for name, (level, most) in raises.items() if name != METADATA_VERSION]
     return f"{counted(len(changes), 'other feature')} can be raised: {', '.join(changes)}" if changes else ""
+
+
+def nodes_away(observation: Observation, blockers: tuple[Blocker, ...]) -> str:
+    """The registered nodes that are not live, as in a roll: "1 node is not live: broker 2", or if they are more than
+    `NAMED` only their number. Empty without any, and for files of a log, which show no live node. Those of blockers are
+    left out: they have words of their own.
+    """
+    blocking = {node.key for blocker in blockers for node in blocker.nodes}
+    away = [node for node in observation.nodes if node.state in _AWAY and node.key not in blocking]
+    if not away or observation.source.files:
+        return ""
+    count = f"{counted(len(away), 'node')} {'is' if len(away) == 1 else 'are'} not live"
+    return f"{count}: {' and '.join(node.title for node in away)}" if len(away) <= NAMED else count
 
 
 def _reason_against_changes(observation: Observation) -> str:

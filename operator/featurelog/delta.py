@@ -103,9 +103,7 @@ class Tables:
 
 
 def load(output: str) -> tuple[Tables, Ledger]:
-    """The tables and the ledger of the last run; empty ones if there was none. output: a folder or a URI. Raises
-    OutputError.
-    """
+    """Tables and ledger of an output (folder or URI) after its last run; empty if there was none. Raises OutputError."""
     opened = Output.open(output if stores.is_uri(output) else os.path.abspath(output))
     return opened.tables, opened.ledger
 

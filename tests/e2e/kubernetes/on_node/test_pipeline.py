@@ -131,7 +131,7 @@ def without_verdicts(found: dict[str, list[str]]) -> dict[str, list[str]]:
 def test_the_scheduled_job_writes_the_tables_in_one_pod_without_any_right(
     fleet: Fleet, expected: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    """It prints what the page about the pipeline shows."""
+    """What it prints is on the page about the pipeline."""
     fleet.install()
     mark = fleet.plane.audit.mark()
     words = {RELEASE: "kafka-features-operator", f"-n {NS}": "-n kafka-features"}

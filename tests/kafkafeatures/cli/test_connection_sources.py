@@ -115,6 +115,17 @@ def test_variables_that_name_no_cluster_or_two_are_refused(
     assert failed.value.code == Exit.USAGE
 
 
+@pytest.mark.parametrize("value", ["", " "])
+@pytest.mark.parametrize("flag", ["--bootstrap-server", "--bootstrap-controller", "--profile"])
+def test_an_empty_flag_is_refused_and_does_not_stand_for_the_default_profile(
+    flag: str, value: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_profiles(folder)
+    with pytest.raises(SystemExit):
+        connection(flag, value)
+    assert f"argument {flag}: the value is empty; if it is that of a shell variable, set" in capsys.readouterr().err
+
+
 def test_credentials_of_a_profile_are_not_used_for_an_address_from_elsewhere(folder: Path) -> None:
     write_profiles(folder, PROFILES.replace('"usual"', '"secured"'))
     assert connection("--bootstrap-server", "other:1")[1].config is None

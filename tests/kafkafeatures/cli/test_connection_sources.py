@@ -99,7 +99,7 @@ def test_flags_count_before_the_environment_and_that_before_the_default_profile(
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({PROFILE: "prod"}, "there is no profile 'prod'; its profiles are usual, secured, indirect"),
+        ({PROFILE: "prod"}, rf"there is no profile 'prod' \({PROFILE}\); its profiles are usual, secured, indirect"),
         ({PROFILE: "secured", SERVER: "a:1"}, f"{PROFILE} and {SERVER} are both set; unset one, or use flags"),
         ({PROFILE: "secured", CONFIG: "client.properties"}, f"{PROFILE} and {CONFIG} are both set"),
     ],
@@ -158,7 +158,7 @@ def test_flags_to_copy_have_the_connection_that_was_used(
     [
         ("", "--profile prod", "config.toml: there is no profile 'prod'; write it there, as [profiles.prod]"),
         (PROFILES, "--profile prod", "there is no profile 'prod'; its profiles are usual, secured, indirect"),
-        ('default-profile = "prod"', "", "there is no profile 'prod'"),
+        ('default-profile = "prod"', "", "there is no profile 'prod' (default-profile); write it"),
         ("default-profile = 1", "", "default-profile: expected the name of a profile in quotes"),
         ("yes = true", "", "unknown key 'yes'; valid keys: default-profile, profiles"),
         ("[profiles.a]\nyes = true", "--profile a", "profiles.a: unknown key 'yes'; valid keys: bootstrap-server"),

@@ -207,6 +207,20 @@ def test_an_error_of_the_connection_names_its_source(
     assert "the connection is that of" not in capsys.readouterr().err
 
 
+def test_an_api_server_that_is_away_is_not_said_to_be_of_the_profile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_profiles(folder)
+    clusters = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n"
+    contexts = "contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\n"
+    (folder / "kubeconfig").write_text(f"apiVersion: v1\nkind: Config\n{clusters}{contexts}")
+    monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
+    assert main(["serve", "orders", "--profile", "secured"]) == Exit.UNREACHABLE
+    failure = capsys.readouterr().err
+    assert "the API server http://127.0.0.1:1 cannot be reached" in failure
+    assert "profile" not in failure
+
+
 @pytest.mark.parametrize(
     "words",
     ["upgrade --release 4.2 --yes", "downgrade --feature group.version=0 --yes", "unregister --broker 4",

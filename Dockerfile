@@ -35,8 +35,8 @@ LABEL org.opencontainers.image.title="kafka-features-operator" \
       org.opencontainers.image.description="Reconciles the finalized feature levels of Apache Kafka clusters" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/venv /opt/venv
-# USER: the number below has no name in /etc/passwd, and Kopf wants to know one. /tmp is the only place it writes to.
-ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin USER=kafkafeatures HOME=/tmp PYTHONDONTWRITEBYTECODE=1
+# /tmp is the only place it writes to.
+ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["kafkafeatures"]

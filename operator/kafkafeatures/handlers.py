@@ -31,6 +31,10 @@ from kafkafeatures.kube.watches import Watches, WatchObserver
 
 WATCH_TIMEOUT = 3600
 """Seconds of one watch request; an integer, as the API server requires."""
+_IDENTITY: Any = "kafkafeatures"
+"""Name of this process for Kopf's peering, which is not used. Without one Kopf takes that of the user, and ends if the
+user has only a number, as in containers.
+"""
 
 
 class Hosted(WatchObserver, Protocol):
@@ -59,6 +63,7 @@ async def host(operator: Hosted, namespaces: tuple[str, ...], environment: Envir
             settings=kopf.OperatorSettings(),
             ready_flag=ready,
             stop_flag=ending,
+            identity=_IDENTITY,
             standalone=True,
             clusterwide=not namespaces,
             namespaces=namespaces,

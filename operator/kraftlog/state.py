@@ -75,7 +75,7 @@ class State:
         self.controllers: VersionedMap[int, ControllerRegistration] = VersionedMap(_weight_of_node)
         self.features: VersionedMap[str, int] = VersionedMap(_weight_of_level)
         self.features_offset = 0
-        self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
+        self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(_weight_of_dropped)
         self.moves = _no_moves()
         # True if earlier records were left out: the first record of a feature's level then counts as a change.
         self.began_mid_log = False
@@ -207,6 +207,10 @@ def _weight_of_node(_: int, node: BrokerRegistration | ControllerRegistration) -
 
 def _weight_of_level(name: str, _: int) -> int:
     return _LEVEL + getsizeof(name)
+
+
+def _weight_of_dropped(key: tuple[str, int], _: int) -> int:  # no lambda: checkpoints pickle a state
+    return _weight_of_level(*key)
 
 
 def _weight_of_number(_: int, __: int) -> int:

@@ -39,4 +39,4 @@ def read_document(document: object) -> KafkaFeatures:
     resource, problems = read_strictly(KafkaFeatures, body)
     if resource is None:
         raise InvalidDocument(problems)
-    return replace(resource, raw_spec=body["spec"])
+    return replace(resource, raw_spec=body["spec"], own_namespace=body["metadata"].get("namespace", ""))

@@ -363,10 +363,13 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
 
 class KafkaFeatures(Struct, frozen=True, kw_only=True):
-    """The whole resource, without its status. `raw_spec`: its spec as it was written, to detect changes."""
+    """The whole resource, without its status. `raw_spec`: its spec as it was written, to detect changes.
+    `own_namespace`: the namespace that it names; empty for none, where kubectl takes that of the context.
+    """
 
     api_version: Literal["kafkafeatures.dev/v1alpha1"]
     kind: Literal["KafkaFeatures"]
     metadata: Metadata
     spec: Spec
     raw_spec: Mapping[str, Any] = field(default_factory=dict)
+    own_namespace: str = field(default_factory=str)

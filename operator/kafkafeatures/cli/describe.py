@@ -32,8 +32,8 @@ from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.kube.strimzi_flags import add_strimzi_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, clean_stdout, console, print_document, tell
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.environment import SYSTEM
 

@@ -16,7 +16,7 @@ from kafkafeatures.api.names import API_VERSION, PLURAL
 from kafkafeatures.core.roll.drivers import DRIVERS, Driver
 from kafkafeatures.environment import Environment
 from kafkafeatures.kube.api import WorkloadsApi
-from kafkafeatures.kube.errors import KubeError, RequestRefused
+from kafkafeatures.kube.errors import Gone, KubeError, RequestRefused
 from kafkafeatures.kube.workloads.adapters import adapter_of
 from kafkafeatures.reconcile.queue import not_before
 from kafkafeatures.reconcile.withdrawals import is_withdrawn
@@ -24,6 +24,7 @@ from kafkafeatures.reconcile.withdrawals import is_withdrawn
 MALFORMED = (AttributeError, KeyError, TypeError)
 """Errors where a pod or a resource is not as Kubernetes writes one."""
 REMEDY = "grant the rights of docs/how-to/install.md in it, or take it out of --request-namespace"
+NOT_SERVED = "install the CustomResourceDefinition kafkafeatures.kafkafeatures.dev: until then no request is withdrawn"
 RETRY_AFTER = 5.0
 """Seconds until a namespace is read again if the API server did not answer."""
 
@@ -51,8 +52,9 @@ class AbandonedRequests:
             for driver in DRIVERS:
                 if driver.asked:
                     await self._withdraw(driver, namespace)
-        except RequestRefused as error:
-            logger.warning("requests on pods of namespace %s could not be read: %s; %s", namespace, error, REMEDY)
+        except (RequestRefused, Gone) as error:
+            remedy = NOT_SERVED if isinstance(error, Gone) else REMEDY
+            logger.warning("requests on pods of namespace %s could not be read: %s; %s", namespace, error, remedy)
         except MALFORMED as error:
             text = "a pod or a KafkaFeatures of namespace %s is not as Kubernetes writes one: %r"
             logger.warning(text, namespace, error)

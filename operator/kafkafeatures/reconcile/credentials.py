@@ -150,7 +150,8 @@ def secrets_in(folder: Path | None) -> Read:
             if key == CERTIFICATES:
                 files = (folder / name).glob(CERTIFICATES)
                 return certificates_in({file.name: file.read_text(encoding="utf-8") for file in files})
-            text = (folder / name / key).read_text(encoding="utf-8", errors="surrogateescape")
+            # bytes: read_text would make line feeds of the carriage returns in a keytab, and its key another one
+            text = (folder / name / key).read_bytes().decode("utf-8", "surrogateescape")
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:

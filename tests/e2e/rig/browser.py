@@ -41,36 +41,40 @@ class Shown:
     cut: tuple[str, ...]
 
 
-_MEASURE = """
+COLOURS = """
 const parts = colour => colour.match(/[\\d.]+/g).map(Number);
 const luminance = colour => parts(colour).slice(0, 3).map(one => one / 255)
   .map(one => one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
   .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
-const opaque = colour => (parts(colour)[3] ?? 1) === 1;
-const behind = element => {
-  for (let one = element; one; one = one.parentElement) {
-    const colour = getComputedStyle(one).backgroundColor;
-    if (opaque(colour)) return colour;
-  }
-  return "rgb(255, 255, 255)";
+const over = (colour, below) => {
+  const [alpha, under] = [parts(colour)[3] ?? 1, parts(below)];
+  return `rgb(${parts(colour).slice(0, 3).map((one, at) => one * alpha + under[at] * (1 - alpha))})`;
 };
-const contrast = (element, style) => {
-  const [dark, light] = [luminance(style.color), luminance(behind(element))].sort((a, b) => a - b);
-  return opaque(style.color) ? (light + 0.05) / (dark + 0.05) : 0;
+const behind = element =>
+  element ? over(getComputedStyle(element).backgroundColor, behind(element.parentElement)) : "rgb(255, 255, 255)";
+const contrast = (colour, below) => {
+  const [dark, light] = [luminance(over(colour, below)), luminance(below)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
 };
+"""
+"""Functions for the contrast of a colour to what is behind an element (WCAG 2.2, "contrast ratio")."""
+MEASURE = (
+    COLOURS
+    + """
 const texts = [], cut = [];
 for (const element of document.body.querySelectorAll("*")) {
-  if (!element.checkVisibility()) continue;
+  if (!element.checkVisibility({ checkOpacity: true, visibilityProperty: true })) continue;
   const own = [...element.childNodes].filter(one => one.nodeType === 3).map(one => one.data.trim()).join(" ").trim();
-  if (own) texts.push([own, contrast(element, getComputedStyle(element))]);
+  if (own) texts.push([own, contrast(getComputedStyle(element).color, behind(element))]);
   const before = getComputedStyle(element, "::before");
-  if (before.content !== "none") texts.push([before.content, contrast(element, before)]);
+  if (before.content !== "none") texts.push([before.content, contrast(before.color, behind(element))]);
   if (element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).overflowX === "auto")
     cut.push(element.innerText.slice(0, 80));
 }
 if (document.documentElement.scrollWidth > innerWidth) cut.push("the page");
 return { is_dark: matchMedia("(prefers-color-scheme: dark)").matches, texts, cut };
 """
+)
 _ANSWER = """
 const found = (() => { %s })();
 document.body.replaceChildren(Object.assign(document.createElement("pre"), { textContent: JSON.stringify(found) }));
@@ -101,7 +105,7 @@ def opened(page: Path | str, profile: Path, *, seconds: int = 0) -> Opened:
 
 def shown(page: Path, profile: Path, *, width: int, is_dark: bool = False, is_printed: bool = False) -> Shown:
     """What a browser of this width, in pixels, shows; or a sheet of paper."""
-    script = AS_PRINTED * is_printed + _MEASURE
+    script = AS_PRINTED * is_printed + MEASURE
     found: dict[str, Any] = evaluated(page, profile, script, width=width, is_dark=is_dark)
     return Shown(found["is_dark"], tuple(map(tuple, found["texts"])), tuple(found["cut"]))
 

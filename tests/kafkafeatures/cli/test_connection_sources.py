@@ -10,6 +10,7 @@ import pytest
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
+from tests.e2e.rig.certificates import Certificates
 
 SERVER, CONFIG, PROFILE = "KAFKAFEATURES_BOOTSTRAP_SERVER", "KAFKAFEATURES_CONFIG", "KAFKAFEATURES_PROFILE"
 DOCUMENT = """
@@ -240,6 +241,8 @@ LOGIN = (
     "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
     'org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="of-ann";\n'
 )
+TRUST = "security.protocol=SSL\nssl.truststore.location=ca.pem\n"
+CLIENT_KEY = f"{TRUST}ssl.keystore.location=client.pem\n"
 
 
 def test_apply_says_first_which_cluster_it_changes_and_as_which_user(
@@ -258,17 +261,21 @@ def test_apply_says_first_which_cluster_it_changes_and_as_which_user(
 
 
 @pytest.mark.parametrize("flag", ["--bootstrap-server", "--bootstrap-controller"])
-def test_a_login_of_the_environment_is_not_sent_to_an_address_that_its_file_does_not_name(
-    flag: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+@pytest.mark.parametrize("credentials", [LOGIN, CLIENT_KEY], ids=["login", "client key"])
+def test_credentials_of_the_environment_are_not_used_for_an_address_that_their_file_does_not_name(
+    credentials: str, flag: str, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setenv(CONFIG, "my login")
+    certificates = Certificates()
+    (folder / "ca.pem").write_text(certificates.ca)
+    (folder / "client.pem").write_text("".join(certificates.client("ann")))
     own = "Own:1, own:2, [::1]:1, a.kafka.svc.cluster.local:1"
-    (folder / "my login").write_text(f"bootstrap.servers={own}\nbootstrap.controllers=own:3\n{LOGIN}")
+    (folder / "my login").write_text(f"bootstrap.servers={own}\nbootstrap.controllers=own:3\n{credentials}")
     with pytest.raises(CommandFailed) as refused:
         connection(flag, "own:1,other:1")
     assert str(refused.value) == (
-        f"other:1 is not among the addresses in 'my login' ({CONFIG}), so its login is not sent there; add "
-        "--config 'my login' to send it, or the --config of that cluster"
+        f"other:1 is not among the addresses in 'my login' ({CONFIG}), so its credentials are not used there; add "
+        "--config 'my login' to use them, or the --config of that cluster"
     )
     for other in ("own:9092", "own.:1", "own.example:1", "[::2]:1", "a.kafka.svc.other.example:1"):
         with pytest.raises(CommandFailed, match="is not among the addresses"):
@@ -277,8 +284,9 @@ def test_a_login_of_the_environment_is_not_sent_to_an_address_that_its_file_does
     assert connection(flag, "other:1", "--config", "my login")[0] == "other:1"
     for address in ("own:2", "OWN:2", "own:3", "[::1]:1"):
         assert connection(flag, address)[0].lower() == address.lower()
-    (folder / "my login").write_text(LOGIN)
-    assert connection(flag, "other:1")[0] == "other:1"
+    for free in (credentials, f"bootstrap.servers={own}\n{TRUST}"):
+        (folder / "my login").write_text(free)
+        assert connection(flag, "other:1")[0] == "other:1"
 
 
 @pytest.mark.parametrize("command", ["describe", "init"])

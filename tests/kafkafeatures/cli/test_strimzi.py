@@ -314,6 +314,18 @@ def test_a_resource_that_a_document_names_and_kubernetes_lacks_is_named_in_one_l
     assert says in line
 
 
+def test_a_document_without_a_namespace_is_of_that_of_the_context_as_with_kubectl(
+    namespace: Namespace, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace.user()
+    namespace.secret("admin", dict(zip(("tls.crt", "tls.key"), CERTIFICATES.client("admin"), strict=True)))
+    file.write_text(DOCUMENT.replace(", namespace: kafka", ""))
+    assert of_document(file).bootstrap_servers == (Address("127.0.0.1", 1),)
+    file.write_text(DOCUMENT.replace("namespace: kafka", "namespace: default"))
+    assert main(["describe", "-f", str(file)]) != Exit.DONE
+    assert "default" in capsys.readouterr().err
+
+
 def test_a_document_of_a_file_needs_a_kubeconfig(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,10 @@ OPA = "org.openpolicyagent.kafka.OpaAuthorizer"
 DENIED = Failure(FailureKind.AUTHORIZATION, "znode /migration", "not authorized to read it", "grant READ on it")
 DAMAGED = Failure(FailureKind.REJECTED, "znode /migration", "cannot be read: Expecting value", "look at it")
 NO_MAJORITY = Failure(FailureKind.TIMED_OUT, "ZooKeeper zk1:2181", "connected, but no session within 10 s")
+REFUSED = Failure(
+    FailureKind.AUTHORIZATION, "b2:9092", "reading log.dirs requires DescribeConfigs", "grant it to User:ann"
+)
+NO_CONFIGS = Failure(FailureKind.UNSUPPORTED, "b2:9092", "does not tell its configs")
 CONTROLLERS = (3001, 3002)
 
 
@@ -67,6 +71,14 @@ CASES = {
     ),
     "broker without proof": Case(
         with_node(2, proved_at="", settings={}), N, "broker 2 did not say who it is", "grant DESCRIBE_CONFIGS", BOTH
+    ),
+    "broker that may not be asked for its settings": Case(
+        with_node(2, proved_at="", unproved=REFUSED, settings={}),
+        N, "broker 2 did not say who it is: reading log.dirs requires DescribeConfigs", "grant it to User:ann", BOTH,
+    ),
+    "broker that gives no settings": Case(
+        with_node(2, proved_at="", unproved=NO_CONFIGS, settings={}),
+        N, "broker 2 did not say who it is: does not tell its configs", "upgrade it", BOTH,
     ),
     "controller without proof": Case(
         with_node(3002, proved_at="", settings={}), N, "controller 3002 did not say", "super.users of each controller"

@@ -10,7 +10,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.early_rights import GRANT
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode, Role
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.progress import settings_by_node
 from tests.kafkafeatures.ensembles import elected, progress, reading
@@ -82,3 +82,10 @@ def test_the_settings_of_a_controller_need_its_file_before_the_copy(is_copied: b
     }
     is_remedy = {role.value: failure.remedy.startswith(remedy) for (role, _), failure in silent.items()}
     assert is_remedy == {"Controller": True, "Broker": is_copied}
+
+
+def test_the_reason_for_which_a_controller_did_not_prove_its_id_has_that_remedy_too() -> None:
+    controller = replace(CONTROLLER, unproved=DENIED)
+    observation = observe(probe(controller, asked(1, PLAIN), quorum=DENIED, controllers=DENIED), DENIED)
+    settings = settings_by_node(observation, is_copied=False)[Role.CONTROLLER, 3001]
+    assert settings == replace(DENIED, remedy=GRANT)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.matrix import draw
+from kafkafeatures.cli.cluster.page import cluster_page
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
@@ -141,7 +142,20 @@ def test_a_process_that_differs_from_its_registration_is_reported_with_start_and
     assert "node 3001 reports metadata.version" in first
     later = process.reconcile(decided, NOW + 3 * MINUTE, 3 * MINUTE)
     assert later.startswith(f"{first}; since 2026-01-02 03:04 UTC; ")
-    assert later.endswith("kafkafeatures unregister --broker 3001")
+    assert later.endswith("kafkafeatures unregister --broker 3001 --bootstrap-server HOST:PORT")
+
+
+def test_the_command_for_a_registration_that_differs_has_the_flags_of_the_connection() -> None:
+    observation, levels = observe_two_roles(None), {"metadata.version": NEW["metadata.version"][1]}
+    command = "kafkafeatures unregister --broker 3001 --bootstrap-server h:1"
+    (blocker,) = blockers_of(observation, levels, "--bootstrap-server h:1")
+    assert blocker.remedy.endswith(command)
+    (gap,) = check(observation, levels, "--bootstrap-server h:1").unread
+    assert gap.remedy.endswith(command)
+    out = StringIO()
+    draw(Console(width=300, file=out), observation, flags="--bootstrap-server h:1")
+    assert out.getvalue().count(command) == 2
+    assert "HOST:PORT" not in out.getvalue() + cluster_page(observation, "--bootstrap-server h:1")
 
 
 def test_an_unfenced_broker_is_no_ghost_whatever_roles_its_process_reports() -> None:

@@ -53,6 +53,10 @@ CASES = {
     "all crash on the new revision": Case(
         (crashing(1, revision=NEW),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`"
     ),
+    "all of the new revision wait for a place": Case(
+        (pod(1, revision=NEW, ready=False, phase="Pending", waiting="Unschedulable"),),
+        "pod broker-1 does not run: Unschedulable; see `kubectl describe pod broker-1`, and fix what stops the pods",
+    ),
     "one that may run again by itself": Case(
         (crashing(1, ended_for="OOMKilled"),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`"
     ),

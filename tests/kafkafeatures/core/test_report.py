@@ -138,6 +138,21 @@ def test_the_condition_reachable_names_a_node_that_is_down_also_where_it_blocks_
     assert message == "broker 2 (h:2) does not answer"
 
 
+def test_the_condition_reachable_names_each_cause_for_which_nodes_do_not_answer() -> None:
+    tls = Failure(FailureKind.TLS, "h:1", "the certificate has expired")
+    denied = Failure(FailureKind.AUTHENTICATION, "h:1", "invalid credentials", "correct the password")
+    silent = (SILENT, Failure(FailureKind.TIMED_OUT, "h:2", "no answer within 5 s"), tls, denied, denied)
+    nodes = (node(3001 + i, said=failure) for i, failure in enumerate(silent))
+    observed = observation(node(1, said=answer(NEW)), *nodes)
+    reported = status(decided(observed), observed)
+    (message,) = [condition["message"] for condition in reported["conditions"] if condition["type"] == "Reachable"]
+    assert message == (
+        "2 controllers (3001, 3002) do not answer; "
+        "controller 3003 (h:3003): the certificate has expired; check the certificates of both sides, and "
+        "spec.cluster.tls; 2 controllers (3004, 3005): for example invalid credentials; correct the password"
+    )
+
+
 def crowded(*, wanted: int, names: str = "f") -> tuple[DesiredState, Observation, dict[str, Any]]:
     """Build 80 features with names of 62 characters, texts of three bytes a character, and a history of refusals.
     `wanted`: number of features that the document names.

@@ -54,6 +54,8 @@ CRASHED: Mapping[str, dict[str, Any]] = {
     "is kept from starting": {"waiting": "Init:CrashLoopBackOff", "phase": "Pending", "restarts": 3},
 }
 """Pods that have crashed within the last hour, or crash."""
+LOOKS = {"Error": "logs broker-1", "Init:CrashLoopBackOff": "describe pod broker-1"}
+"""Command that shows the end of the first run, or of an init container, by what the pod waits for."""
 STEADY: Mapping[str, dict[str, Any]] = {
     "has run for an hour since": {**RAN_BEFORE, "started_at": NOW - timedelta(minutes=61)},
     "is a new pod": {"started_at": NOW - timedelta(seconds=50)},
@@ -79,7 +81,8 @@ def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_also_after_its_r
     message = refused(rolled(observation), Reason.ROLLOUT_HALTED)
     assert message.startswith("no other node is restarted and no level is raised: ")
     assert "pod broker-1" in message
-    assert "see `kubectl logs broker-1 --previous`; revert the image" in message
+    look = LOOKS.get(of_pod.get("waiting", ""), "logs broker-1 --previous")
+    assert f"see `kubectl {look}`; revert the image" in message
     assert message.endswith("delete the pod")
 
 

@@ -131,6 +131,23 @@ async def test_pods_that_cannot_be_read_are_read_again_and_a_missing_right_is_lo
     assert logs in caplog.text
 
 
+async def test_while_the_kind_is_not_served_nothing_is_withdrawn_and_one_line_an_interval_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    strimzi = await asked()
+    strimzi.api.server.delete(*KEY)
+    heard = strimzi.api.faults
+
+    def faults(request: Request) -> Fault | None:
+        return Fault(refusal(404, "page not found")) if request.path.endswith("/kafkafeatures") else heard(request)
+
+    strimzi.api.faults = faults
+    assert await begun(strimzi, 2) == [EVERY, EVERY]
+    assert strimzi.requests == [ASKED]
+    text = "; install the CustomResourceDefinition kafkafeatures.kafkafeatures.dev: until then no request is withdrawn"
+    assert [record.message.endswith(text) for record in caplog.records] == [True, True]
+
+
 async def test_no_request_is_withdrawn_if_the_resources_cannot_be_read() -> None:
     strimzi = await asked()
     strimzi.api.server.delete(*KEY)

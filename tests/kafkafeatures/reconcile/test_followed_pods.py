@@ -6,8 +6,7 @@ Production's controller and driver, on the simulated API server with its pods, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
@@ -15,113 +14,11 @@ from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.drivers import PODS as DRIVER
 from kafkafeatures.kube.workloads.followed_pods import RIGHTS, templates
-from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.templates import Template
-from tests.contract.driver_story import Story
-from tests.kafkafeatures.kube.test_evictions import right_of
+from tests.kafkafeatures.reconcile.followed_rig import ANNOTATION, PODS, REVISION, SELECTOR, Followed, Json
 from tests.kafkafeatures.reconcile.test_stateful_sets import OLDER
 from tests.simulated.orders import KEY
-from tests.simulated.requests import Fault, Request, refusal
-
-PODS = ("broker-0", "broker-1", "broker-2", "controller-0")
-SELECTOR, ANNOTATION = "kafka_cr=orders", "example.com/version"
-REVISION = "controller-revision-hash"
-Json = dict[str, Any]
-
-
-class Followed(Story):
-    """A controller and brokers 1, 2 and 3 in pods of another operator, which are current and ready, and a document that
-    wants a level. used: rights that the operator used. version: annotation of the next pods.
-    """
-
-    def __init__(self, **pods: str) -> None:
-        self.used: set[KubernetesRight] = set()
-        self.version, self.is_of_koperator = "1", False
-        super().__init__(only_controller=True)
-        self.workloads.made = self._made
-        for pod in PODS:
-            self.workloads.change_pod(pod, self._made)
-        workload = {"driver": "Pods", "pods": {"selector": SELECTOR, **pods}}
-        self.api.edit(workload=workload, features={"levels": [{"name": "group.version", "level": 1}]})
-        self.pass_time(timedelta(minutes=1))  # its pods are ready for longer than any wait for that
-
-    def label(self, pod: str, name: str, value: str | None) -> None:
-        self.workloads.change_pod(pod, lambda raw: _set(raw["metadata"]["labels"], name, value))
-
-    def annotate(self, pod: str, name: str, value: str | None) -> None:
-        self.workloads.change_pod(pod, lambda raw: _set(raw["metadata"]["annotations"], name, value))
-
-    def set_image(self, pod: str, image: str) -> None:
-        """What an update in place does."""
-        self.workloads.change_pod(pod, lambda raw: raw["spec"]["containers"][0].update(image=image))
-
-    def have_owners_of_their_own(self) -> None:
-        """Each pod is owned by an object for this pod alone, as with `enableInstanceAPI` of KubeBlocks."""
-        for pod in PODS:
-            self.workloads.change_pod(pod, _of_an_instance)
-
-    def as_koperator_makes_them(self) -> None:
-        """Pods without a revision, of one KafkaCluster, from now on too."""
-        for pod in PODS:
-            self.workloads.change_pod(pod, _of_kafka_cluster)
-        self.is_of_koperator = True
-
-    def are_not_selected(self, *pods: str) -> None:
-        """The selector does not match them."""
-        for pod in pods:
-            self.label(pod, "kafka_cr", None)
-
-    def foreign_pod(self, in_place_of: str = "") -> None:
-        """A pod of another cluster, which the selector matches too, or `in_place_of` this one."""
-        pod = self.api.server.read("/api/v1/namespaces/kafka/pods/broker-0")
-        assert pod is not None
-        pod["metadata"] |= {"name": "other-0", "uid": "uid-of-other"}
-        pod["spec"] |= {"hostname": "other-0", "subdomain": "other"}
-        pod["status"] |= {"podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}]}
-        self.api.server.store("/api/v1/namespaces/kafka/pods/other-0", pod)
-        if in_place_of:
-            self.are_not_selected(in_place_of)
-
-    def now(self) -> datetime:
-        return self.api.now
-
-    def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:
-        assert (plural, version, selector) == (("pods", ""), "v1", SELECTOR)
-        there = self.api.server.there("/api/v1/namespaces/kafka/pods")
-        pods = [pod for path in there if (pod := self.api.server.read(path))]
-        return [pod for pod in pods if pod["metadata"]["labels"].get("kafka_cr") == "orders"]
-
-    def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
-        raise AssertionError(plural)
-
-    def _made(self, pod: Json) -> None:
-        pod["metadata"]["labels"]["kafka_cr"] = "orders"
-        pod["metadata"]["annotations"] = {ANNOTATION: self.version}
-        if self.is_of_koperator:
-            _of_kafka_cluster(pod)
-
-    def _heard(self, request: Request) -> Fault | None:
-        if "/pods" in request.path or "/statefulsets" in request.path:
-            self.used.add(right_of(request))
-        return super()._heard(request)
-
-
-def _set(texts: Json, name: str, value: str | None) -> None:
-    texts.pop(name, None)
-    if value is not None:
-        texts[name] = value
-
-
-def _of_an_instance(pod: Json) -> None:
-    name = pod["metadata"]["name"]
-    pod["metadata"]["ownerReferences"] = [{"kind": "Instance", "name": name, "uid": f"of-{name}", "controller": True}]
-
-
-def _of_kafka_cluster(pod: Json) -> None:
-    pod["metadata"]["labels"].pop(REVISION, None)
-    pod["metadata"]["ownerReferences"] = [
-        {"kind": "KafkaCluster", "name": "orders", "uid": "uid-of-orders", "controller": True}
-    ]
+from tests.simulated.requests import Fault, refusal
 
 
 async def test_without_a_roll_the_level_is_raised_by_the_right_to_list_pods_alone() -> None:
@@ -218,6 +115,12 @@ STILL: dict[str, tuple[Callable[[Followed], object], str, str]] = {
         lambda followed: followed.label("broker-1", REVISION, None),
         "Preflight", "pod broker-1 has no label controller-revision-hash; name an annotation that changes",
     ),
+    "two owners with one name": (
+        lambda followed: followed.workloads.change_pod(
+            "broker-2", lambda raw: raw["metadata"]["ownerReferences"][0].update(kind="InstanceSet", uid="another")
+        ),
+        "Preflight", "it matches pods of several owners with the name broker: InstanceSet and StatefulSet; narrow ",
+    ),
     "an owner for each pod": (
         lambda followed: followed.have_owners_of_their_own(),
         "Preflight", "pod broker-0 is of Instance broker-0, so its controller-revision-hash may ",
@@ -243,6 +146,18 @@ async def test_no_level_is_raised_unless_every_pod_is_known_and_at_rest(
     assert followed.reason[0] == reason, followed.reason
     assert message in followed.reason[1]
     assert (followed.requests, followed.workloads.evictions) == ([], [])
+
+
+async def test_a_sidecar_that_is_named_as_the_container_of_kafka_is_refused_as_it_hides_the_image() -> None:
+    followed = Followed(container="metrics")
+    for pod in PODS:
+        followed.workloads.change_pod(
+            pod, lambda raw: raw["spec"]["containers"].append({"name": "metrics", "image": "metrics:1.0.0"})
+        )
+    followed.set_image("broker-2", "kafka:4.4.0-1")
+    await followed.work(1)
+    assert (followed.level == 1, followed.reason[0]) == (False, "Preflight")
+    assert "has a container kafka, and the document names its container metrics; correct spec." in followed.reason[1]
 
 
 async def test_the_annotation_that_a_document_names_must_be_on_the_newest_pod_and_older_ones_count_as_outdated() -> (
@@ -286,7 +201,8 @@ async def test_a_level_waits_for_the_next_pod_of_a_broker_that_no_longer_runs_an
     assert reason == "RollingNodes"
     assert message.startswith("broker 2 (broker-1.broker.kafka.svc.cluster.local:9092) has no pod since ")
     assert "; if it is permanently gone: kafkafeatures unregister --broker 2 " in message
-    assert followed.api.condition("NodesRolled")["status"] == "False"
+    rolled = followed.api.condition("NodesRolled")
+    assert (rolled["status"], rolled["message"].split(";")[0]) == ("False", "3 of 4 nodes are current")
 
 
 async def test_an_older_document_that_restarts_the_same_pods_is_followed_as_any_other_operator() -> None:
@@ -331,21 +247,6 @@ async def test_a_broker_whose_pod_is_being_replaced_keeps_a_level_waiting_and_ha
         assert await followed.controller.reconcile(KEY) is not None
         stalled = [each for each in followed.api.status["conditions"] if each["type"] == "Stalled"]
         assert [each["message"] for each in stalled if each["status"] == "True"] == []
-
-
-async def test_a_level_waits_until_a_pod_that_was_restarted_has_been_ready_for_a_while() -> None:
-    """The pods have one version again, so nothing else shows whether another one is next."""
-    followed = Followed(versionAnnotation=ANNOTATION)
-    followed.as_koperator_makes_them()
-    for pod in PODS[1:]:
-        followed.set_image(pod, "kafka:4.4.0")
-    followed.restart("broker-0")
-    await followed.work(1)
-    assert followed.level != 1
-    says = "pod broker-0 is ready only since 04:06:55 UTC; the other operator may restart another one before "
-    assert followed.reason[1].startswith(says)
-    await followed.work(2)
-    assert (followed.level, followed.reason[0]) == (1, "InSync")
 
 
 async def test_a_level_waits_for_the_version_that_a_document_names_before_its_roll_begins() -> None:

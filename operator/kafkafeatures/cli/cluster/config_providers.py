@@ -116,7 +116,7 @@ def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
 def _text(path: Path) -> str:
     """The content of a file. Raises ProviderError if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")  # read_text would change line ends, which Kafka keeps
     except OSError as error:
         raise ProviderError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:

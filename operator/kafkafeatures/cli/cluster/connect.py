@@ -16,7 +16,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connection_sources import (
     NO_CLUSTER,
     check_connection_flags,
-    check_login_is_for,
+    check_credentials_are_for,
     fill_in,
     is_of_profile,
     names_address,
@@ -128,13 +128,14 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
-        own = parse_addresses(own_addresses, str(arguments.config)) if is_lent and broker_security.sasl else ()
+        is_bound = is_lent and broker_security.has_credentials
+        own = parse_addresses(own_addresses, str(arguments.config)) if is_bound else ()
     except ValueError as error:
         source = f" ({arguments.connection_source})" if arguments.connection_source else ""
         raise CommandFailed(f"{error}{source}", Exit.USAGE) from None
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
-    check_login_is_for((*servers, *controllers), own, arguments.config)
+    check_credentials_are_for((*servers, *controllers), own, arguments.config)
     return ClusterSettings(
         bootstrap_servers=servers,
         bootstrap_controllers=controllers,

@@ -5,7 +5,7 @@
    `bootstrap.servers` and `bootstrap.controllers` in a typed `--config` count as flags: its credentials are for them.
 2. The environment: KAFKAFEATURES_BOOTSTRAP_SERVER without an address of a flag, KAFKAFEATURES_CONFIG without
    `--config`.
-   A login of KAFKAFEATURES_CONFIG is only sent to the addresses in that file, if it has any.
+   A login or client key of KAFKAFEATURES_CONFIG is only used for the addresses in that file, if it has any.
 3. The profile of KAFKAFEATURES_PROFILE, else the default profile, only if flags and environment name neither an address
    nor a file of client properties: so the credentials of a profile are never sent to an address that is from elsewhere.
 4. The addresses in the client properties of KAFKAFEATURES_CONFIG or of a profile, if no address is named.
@@ -99,16 +99,20 @@ def is_of_profile(arguments: argparse.Namespace) -> bool:
     return str(arguments.connection_source).startswith("profile ")
 
 
-def check_login_is_for(addresses: Sequence[Address], own: Sequence[Address], config: Path | None) -> None:
-    """Raise CommandFailed if the login of KAFKAFEATURES_CONFIG would be sent to an address that is not in its file: it
-    may be that of another cluster. `own`: the addresses in the file; empty if it names none, or nothing was lent.
+def check_credentials_are_for(addresses: Sequence[Address], own: Sequence[Address], config: Path | None) -> None:
+    """Raise CommandFailed if the credentials of KAFKAFEATURES_CONFIG would be used for an address that is not in its
+    file: it may be that of another cluster. `own`: the addresses in the file; empty if it names none, or has no
+    credentials, or was typed.
     """
     names = {str(address).lower() for address in own}
     other = next((address for address in addresses if own and str(address).lower() not in names), None)
     if other is not None:
         file = shlex.quote(str(config))
-        text = f"{other} is not among the addresses in {file} ({CONFIG_VARIABLE}), so its login is not sent there; add"
-        raise CommandFailed(f"{text} --config {file} to send it, or the --config of that cluster", Exit.USAGE)
+        text = (
+            f"{other} is not among the addresses in {file} ({CONFIG_VARIABLE}), so its credentials are not used there"
+        )
+        remedy = f"add --config {file} to use them, or the --config of that cluster"
+        raise CommandFailed(f"{text}; {remedy}", Exit.USAGE)
 
 
 def _use_environment(arguments: argparse.Namespace) -> None:

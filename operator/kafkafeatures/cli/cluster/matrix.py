@@ -19,7 +19,6 @@ from kafkafeatures.cli.cluster.matrix_table import CAN_BE_RAISED, Group, MatrixR
 from kafkafeatures.cli.shell.indented import hanging, heading, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
 from kafkafeatures.core.engine.remedies import (
-    ANY_CLUSTER,
     ghost_remedy,
     in_its_place,
     kind_of_replacement,
@@ -37,7 +36,7 @@ from kafkafeatures.core.facts.observation import (
     Unknown,
 )
 from kafkafeatures.core.facts.quorum import observers, quorum_mode
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.readings import ANY_CLUSTER, FailureKind, Role
 from kafkafeatures.core.facts.releases import format_in_kraft, format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
@@ -86,7 +85,7 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     if blockers and all_blockers:
         heading(console, "Blockers of the highest levels that a live node supports")
         draw_blockers(console, map(blocker_status, grouped(all_blockers)))
-    _not_read(console, observation)
+    _not_read(console, observation, flags)
 
 
 def draw_apis(console: Console, observation: Observation, api_names: dict[int, str]) -> None:
@@ -289,17 +288,17 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 }
 
 
-def _not_read(console: Console, observation: Observation) -> None:
-    if unread := unread_of(observation):
+def _not_read(console: Console, observation: Observation, flags: str = "") -> None:
+    if unread := unread_of(observation, flags):
         heading(console, "Not read")
         for gap in unread:
             remedy(console, gap, indent=2, style="yellow")
 
 
-def unread_of(observation: Observation) -> list[str]:
-    """What could not be read, with remedies, but for what `quorum_lost` says."""
+def unread_of(observation: Observation, flags: str) -> list[str]:
+    """What could not be read, with remedies, but for what `quorum_lost` says. `flags`: for commands in the remedies."""
     said = "" if quorum_lost(observation) is None else str(observation.no_quorum)
-    return [text for text in map(str, observation.gaps) if text != said]
+    return [text for gap in observation.gaps if (text := str(gap.with_flags(flags or ANY_CLUSTER))) != said]
 
 
 # --- the table ---

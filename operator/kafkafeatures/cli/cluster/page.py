@@ -28,8 +28,8 @@ from kafkafeatures.cli.cluster.matrix import (
 from kafkafeatures.cli.cluster.matrix_table import Group, MatrixRow
 from kafkafeatures.cli.shell.html_parts import Html, box, day_and_time, filled, remedy, table, text, whole_page
 from kafkafeatures.core.engine.blockers import Blocker, grouped
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import NodeKey, Observation, Unknown
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.report.blockers import blocker_status
 from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, nodes_away, other_raises, raises_of
 
@@ -74,7 +74,7 @@ def sections(observation: Observation, flags: str = "", api_names: dict[int, str
         features(observation),
         heading.format(cards) if cards else Html(),
         *nodes_apart(observation, flags, {node.key for blocker in blockers for node in blocker.nodes}),
-        not_read(observation),
+        not_read(observation, flags),
     )
 
 
@@ -122,10 +122,10 @@ def nodes_apart(observation: Observation, flags: str, blocking: set[NodeKey]) ->
     return (Html("<h2>Other nodes</h2>\n") + table(caption, ("State", "Node", "What to do"), rows),) if rows else ()
 
 
-def not_read(observation: Observation) -> Html:
-    """The list of what could not be read, with remedies."""
+def not_read(observation: Observation, flags: str = "") -> Html:
+    """The list of what could not be read, with remedies. `flags`: connection flags for the commands in them."""
     item = Html("<li>{}</li>")
-    gaps = Html().join(item.format(remedy(gap)) for gap in unread_of(observation))
+    gaps = Html().join(item.format(remedy(gap)) for gap in unread_of(observation, flags))
     return Html('<h2>Not read</h2>\n<ul class="wait">{}</ul>').format(gaps) if gaps else Html()
 
 

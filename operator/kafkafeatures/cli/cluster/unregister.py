@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Sequence
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_to_change
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import at_terminal, tell
+from kafkafeatures.cli.shell.output import answer, at_terminal, tell
 from kafkafeatures.cli.shell.values import node_id
 from kafkafeatures.core.facts.observation import Node, SourceKind
 from kafkafeatures.core.facts.observe import observe
@@ -142,6 +141,5 @@ def _ask(node: Node, role: Role) -> None:
     if not at_terminal():
         raise CommandFailed("not a terminal; use --yes to skip confirmation; nothing was changed", Exit.APPROVAL)
     tell(f"{role.value.lower()} {node.id} ({node.host}:{node.port}) {_GONE[role]}.")
-    print("Type its id to unregister it: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != str(node.id):
+    if answer("Type its id to unregister it: ") != str(node.id):
         raise CommandFailed("the id does not match; nothing was changed", Exit.BLOCKED)

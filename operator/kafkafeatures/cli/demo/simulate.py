@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkasim.dialogue import Sentences
 
     try:
-        simulate(arguments, Sentences(has_prompt=sys.stdin.isatty()))
+        simulate(arguments, Sentences(has_prompt=sys.stdin.isatty() and sys.stdout.isatty()))
     except ValueError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
     except OSError as error:

@@ -14,7 +14,7 @@ from itertools import chain
 from kafkafeatures.api.status import Status, StepState
 from kafkafeatures.cli.document.documents import Document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import at_terminal, console, paragraph, tell
+from kafkafeatures.cli.shell.output import answer, at_terminal, console, paragraph, tell
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.interrupts import SENT_STEPS
@@ -96,10 +96,10 @@ class Permission:
         if doubts:
             paragraph(f"{doubts[0].upper()}{doubts[1:]}.", errors=True)
         if consents and self._document.command:
-            is_confirmed = all(_answer(f"Type {consent} to consent: ") == consent for consent in consents)
+            is_confirmed = all(answer(f"Type {consent} to consent: ") == consent for consent in consents)
         else:
-            answer = _answer("Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ")
-            is_confirmed = answer.lower() in ("y", "yes")
+            text = "Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] "
+            is_confirmed = answer(text).lower() in ("y", "yes")
         if not is_confirmed:
             raise CommandFailed(f"not confirmed; {SENT_STEPS}", Exit.BLOCKED)
         self._confirmed = plan.hash
@@ -129,9 +129,3 @@ def unverified_consents(evaluation: Evaluation) -> Iterator[str]:
     """Consents of the plan that may have been used before, as the status does not show it either way."""
     yield from levels_in(evaluation.proposal).unverified
     yield from chain.from_iterable(stage.unverified for stage in evaluation.stages)
-
-
-def _answer(question: str) -> str:
-    """The line that the person types after the question, without blanks around it."""
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip()

@@ -7,7 +7,6 @@ the resource was changed meanwhile, it is read again, and must still have the sa
 from __future__ import annotations
 
 import argparse
-import sys
 
 from kafkafeatures.api.names import APPROVE
 from kafkafeatures.api.reasons import Condition
@@ -15,7 +14,7 @@ from kafkafeatures.cli.document.steps_text import draw_steps, warnings_of
 from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import console, paragraph
+from kafkafeatures.cli.shell.output import answer, at_terminal, console, paragraph
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.plan import HASH_SHOWN, is_named
 from kafkafeatures.core.words import printable
@@ -35,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the plan, ask for confirmation, and write the annotation."""
-    if not (arguments.plan or arguments.yes or sys.stdin.isatty()):
+    asks = not (arguments.plan or arguments.yes)
+    if asks and not at_terminal():
         raise CommandFailed("not a terminal; use --plan HASH or --yes to skip confirmation", Exit.APPROVAL)
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         if resource.is_approved:
             print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is already approved")
             return Exit.DONE
-        _show(resource)
-        if not arguments.yes and not arguments.plan:
-            _ask()
+        _show(resource, errors=asks)
+        if asks and answer("Approve this plan? [y/N] ").lower() not in ("y", "yes"):
+            raise CommandFailed("not approved; nothing was changed", Exit.BLOCKED)
         _write(kube, arguments.name, resource)
     print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is approved")
     return Exit.DONE
@@ -77,20 +77,14 @@ def _not_waiting_reason(resource: KubeResource) -> str:
     return printable(f"{ready.reason}: {ready.message}")
 
 
-def _show(resource: KubeResource) -> None:
+def _show(resource: KubeResource, *, errors: bool) -> None:
+    """Print the plan. `errors`: on stderr, where the question about it is asked."""
     cluster = resource.status.cluster_id or "not known"
-    print(f"Plan {resource.plan_hash[:HASH_SHOWN]} of {resource}, cluster {cluster}:")
+    paragraph(f"Plan {resource.plan_hash[:HASH_SHOWN]} of {resource}, cluster {cluster}:", errors=errors)
     steps = resource.status.plan.steps if resource.status.plan is not None else ()
-    draw_steps(console(), steps)
+    draw_steps(console(errors=errors), steps)
     for warning in warnings_of(steps):
-        paragraph(warning)
-    sys.stdout.flush()
-
-
-def _ask() -> None:
-    print("Approve this plan? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise CommandFailed("not approved; nothing was changed", Exit.BLOCKED)
+        paragraph(warning, errors=errors)
 
 
 def _write(kube: Kube, name: str, shown: KubeResource) -> None:

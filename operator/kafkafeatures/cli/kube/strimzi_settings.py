@@ -36,10 +36,12 @@ _LISTS = {
 class ClusterRequests:
     """The requests of `StrimziClusters` and `StrimziPods`, sent with this user's rights."""
 
-    answered_at: datetime | None = None
-
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
+
+    @property
+    def answered_at(self) -> datetime:
+        return self._kube.answered_at
 
     async def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         _, _, plural = path.rpartition("/")
@@ -67,12 +69,12 @@ class ClusterRequests:
 
 def settings_of_document(arguments: argparse.Namespace, resource: KafkaFeatures, spec: StrimziSpec) -> ClusterSettings:
     """The settings of a cluster that a document names by `strimzi` (`spec`). Flags for the API server count where the
-    command has them; the namespace is that of the document unless a flag names one. The source of the connection that
-    is shown before a change says which Kubernetes has this `Kafka`. Raises CommandFailed.
+    command has them; the namespace is that of a flag, of the document, or of the context, as with kubectl. The source
+    of the connection that is shown before a change says which Kubernetes has this `Kafka`. Raises CommandFailed.
     """
     defaults: dict[str, Any] = {"context": "", "kubeconfig": None, "as_user": "", "as_groups": [], "namespace": None}
     flags = argparse.Namespace(**{**defaults, **vars(arguments)})
-    flags.namespace = flags.namespace or resource.metadata.namespace
+    flags.namespace = flags.namespace or resource.own_namespace or None
     with connected(flags) as kube:
         place = f"the Kafka {spec.name} in the namespace {kube.namespace} at {kube.server}"
         arguments.connection_source = f"{place}, by {arguments.file[0]}"

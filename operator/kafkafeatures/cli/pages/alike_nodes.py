@@ -16,9 +16,9 @@ from kafkafeatures.cli.cluster.blocker_cards import kind_in_words
 from kafkafeatures.cli.cluster.blockers_text import range_lines
 from kafkafeatures.cli.pages.cluster_tables import MAY_BE_A_GHOST, ClusterTables, Row
 from kafkafeatures.core.engine.blockers import shortened
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.binaries import releases_with, supported_by
 from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.facts.releases import releases
 
 NOT_REGISTERED = "votes and is not registered"

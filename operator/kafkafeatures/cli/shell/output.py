@@ -32,8 +32,16 @@ NEVER_WRAPPED = 100_000
 
 
 def at_terminal() -> bool:
-    """True if a person can read a question on the terminal, and answer it."""
+    """True if a person can read a question on the terminal, and answer it. All questions are asked on stderr, with what
+    they are about, as stdout may be a file or a pipe.
+    """
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def answer(question: str) -> str:
+    """The line that the person types after the question, without blanks around it."""
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
 
 
 class Patient:

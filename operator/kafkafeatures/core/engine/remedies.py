@@ -16,10 +16,6 @@ from kafkafeatures.core.facts.quorum import QuorumMode
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, LOWEST_FOR_FEATURES, format_level
 
-ANY_CLUSTER = "--bootstrap-server HOST:PORT"
-"""Flags of a cluster whose addresses are not known."""
-
-
 ADDRESSES_SHOWN = 3
 """Most addresses in the flags of a remedy."""
 

@@ -44,5 +44,19 @@ def with_early_remedy(reading: T) -> T:
     return reading
 
 
+def with_early_remedies(probe: ClusterProbe) -> ClusterProbe:
+    """The probe with `with_early_remedy` of all that controllers answered."""
+    nodes = (
+        replace(node, unproved=with_early_remedy(node.unproved)) if node.role is Role.CONTROLLER else node
+        for node in probe.nodes
+    )
+    return replace(
+        probe,
+        nodes=tuple(nodes),
+        controllers=with_early_remedy(probe.controllers),
+        quorum=with_early_remedy(probe.quorum),
+    )
+
+
 _NOTHING_COPIED = (0, 2)
 """States of the metadata log: `ZkMigrationState.NONE` and `PRE_MIGRATION` of kraftlog."""

@@ -17,6 +17,7 @@ from kafkafeatures.core.facts.levels import VersionRange, common
 from kafkafeatures.core.facts.managed import ManagedLevel
 from kafkafeatures.core.facts.past import LastRegistration, PastLevels, Returns
 from kafkafeatures.core.facts.readings import (
+    ANY_CLUSTER,
     CLIENTS_NOT_READ,
     NOT_ASKED,
     Failure,
@@ -143,6 +144,13 @@ class Node(Struct, frozen=True):
         return failure if failure is not None and failure.kind in REPLACED else None
 
     @property
+    def identity_failure(self) -> Failure | None:
+        """Failure due to which no process proved to be this node; None: one did, or the cause is not known."""
+        if self.proved_at:
+            return None
+        return self.answer.failure if isinstance(self.answer, Unknown) else self.unproved
+
+    @property
     def title(self) -> str:
         """Name of the node in messages: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
@@ -181,7 +189,7 @@ class Node(Struct, frozen=True):
             return f"{remedy}, and restart it"
         return (
             f"{remedy}; if it is no longer a broker (process.roles), so that only its former registration is fenced: "
-            f"kafkafeatures unregister --broker {self.id}"
+            f"kafkafeatures unregister --broker {self.id} {ANY_CLUSTER}"
         )
 
     def known_range_of(self, feature: str) -> VersionRange | None:

@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.early_rights import is_before_the_copy, with_early_remedy
+from kafkafeatures.core.facts.early_rights import is_before_the_copy, with_early_remedies, with_early_remedy
 from kafkafeatures.core.facts.identity import log_of_another_quorum, with_own_answers
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Observation, Source, SourceKind, Unknown
@@ -71,8 +70,7 @@ def observe(
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
     if is_before_the_copy(probe, log, zookeeper):
-        log = with_early_remedy(log)
-        probe = replace(probe, controllers=with_early_remedy(probe.controllers), quorum=with_early_remedy(probe.quorum))
+        log, probe = with_early_remedy(log), with_early_remedies(probe)
     reading = log if isinstance(log, LogReading) else None
     probe = with_own_answers(probe, None if reading is None else reading.image)
     cluster_id = _proven_id(probe, log)

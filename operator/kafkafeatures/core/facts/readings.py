@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.settings import Setting
 
@@ -111,6 +112,10 @@ NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
 """Kinds of failures that suggest that the node does not run. A node that refuses to answer runs."""
 
 
+ANY_CLUSTER = "--bootstrap-server HOST:PORT"
+"""Flags of our commands for a cluster whose addresses are not known."""
+
+
 class Failure(Struct, frozen=True):
     """A missing answer, in words for people: location, cause, and what to do.
 
@@ -131,6 +136,10 @@ class Failure(Struct, frozen=True):
     def action(self) -> str:
         """The remedy, or that of its kind; never empty."""
         return self.remedy or _REMEDIES[self.kind]
+
+    def with_flags(self, flags: str) -> Failure:
+        """Put these flags of the cluster into the command of the remedy."""
+        return replace(self, remedy=self.remedy.replace(ANY_CLUSTER, flags))
 
     def __str__(self) -> str:
         text = f"{self.location}: {self.message}" if self.location else self.message

@@ -17,7 +17,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.observation import Known, Node, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Node, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
 from kafkafeatures.core.ibp.versions import Version, version_of
@@ -130,9 +130,8 @@ def progress_of(observation: Observation, target: Version) -> IbpProgress:
 def broker_of(node: Node) -> Broker | Failure:
     """Versions that a broker uses and knows; a Failure if it did not report both, or did not prove its id."""
     if not node.proved_at:
-        if isinstance(node.answer, Unknown):
-            return node.answer.failure
-        return Failure(FailureKind.AUTHORIZATION, node.title, "its settings could not be read", GRANT)
+        guess = Failure(FailureKind.AUTHORIZATION, node.title, "its settings could not be read", GRANT)
+        return node.identity_failure or guess
     setting = node.settings.get(IBP)
     uses, knows = _version(setting, None), _version(setting, SettingSource.DEFAULT)
     if setting is None or uses is None or knows is None:

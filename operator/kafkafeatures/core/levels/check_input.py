@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.engine.steps import DryRun
 from kafkafeatures.core.facts.observation import (
     Observation,
 )
+from kafkafeatures.core.facts.readings import ANY_CLUSTER
 from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
 )

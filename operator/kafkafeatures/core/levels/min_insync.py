@@ -26,9 +26,8 @@ from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_of, verb
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER
-from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation
+from kafkafeatures.core.facts.readings import ANY_CLUSTER, FailureKind, Role
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -169,7 +168,7 @@ def _of_role(observation: Observation, role: Role) -> list[tuple[Node, Setting |
 def _not_known(unread: Iterable[Node], command: str) -> Iterator[Blocker]:
     """Blockers for nodes whose value is needed and not known."""
     for node in {node.id: node for node in unread}.values():  # a combined node is in both lists
-        failure = node.answer.failure if isinstance(node.answer, Unknown) else node.unproved
+        failure = node.identity_failure
         kind = failure.kind if failure is not None else None
         wording = partial(_unknown, command)
         blocker = about_nodes(

@@ -54,7 +54,7 @@ def every_node_supports_it(inputs: LevelCheckInput) -> Iterator[Blocker]:
             if isinstance(supported, Unknown):
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, supported, inputs):
                     unknown = True
-                    yield unknown_range(node, change, supported)
+                    yield unknown_range(node, change, supported, inputs)
             elif change.to_level not in supported.value:
                 yield _out_of_range(node, change, supported.value, inputs)
     if unknown and isinstance(inputs.verdict, DryRunRejected) and inputs.verdict.is_judgement:
@@ -132,14 +132,14 @@ def _rejected(verdict: DryRunRejected) -> Blocker:
     )
 
 
-def unknown_range(node: Node, change: UpdateFeature, fact: Unknown, of: str = "") -> Blocker:
+def unknown_range(node: Node, change: UpdateFeature, fact: Unknown, inputs: LevelCheckInput, of: str = "") -> Blocker:
     """Blocker for a node whose range is unknown. `of`: feature of that range, if it is not the feature of the
     change.
     """
     return about_nodes(
         BlockerKind.NODE_UNKNOWN,
         (node,),
-        partial(_could_not_be_read, of or change.feature, fact.failure),
+        partial(_could_not_be_read, of or change.feature, fact.failure.with_flags(inputs.cluster_flags)),
         feature=change.feature,
         required_level=change.to_level,
         failure_kind=fact.failure.kind,

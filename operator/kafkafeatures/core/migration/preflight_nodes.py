@@ -44,7 +44,7 @@ def every_node_says_who_it_is(preflight: PreflightInput) -> Iterator[Blocker]:
         if node.proved_at:
             continue
         silent = _NO_SETTINGS if Role.BROKER in node.roles else replace(_NO_SETTINGS, remedy=GRANT)
-        failure = node.answer.failure if isinstance(node.answer, Unknown) else silent
+        failure = node.identity_failure or silent
         yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, failure, failure_kind=failure.kind)
 
 
@@ -199,7 +199,7 @@ _NO_SETTINGS = Failure(
 
 def _unproved(failure: Failure, nodes: Nodes) -> tuple[str, str]:
     text = f"{title_of(nodes)} did not say who {verb(nodes, 'it is', 'they are')}: {failure.message}"
-    return text, failure.remedy or f"make {these(nodes)} reachable"
+    return text, failure.action
 
 
 def _silent(names: str, nodes: Nodes) -> tuple[str, str]:

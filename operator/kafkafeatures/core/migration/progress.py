@@ -16,8 +16,8 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.early_rights import GRANT
-from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.early_rights import with_early_remedy
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
@@ -201,18 +201,18 @@ def settings_by_node(observation: Observation, *, is_copied: bool) -> SettingsBy
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at
-        else _silent(node.title, node.answer, GRANT if role is Role.CONTROLLER and not is_copied else _GRANT)
+        else _unproved(node, is_early=role is Role.CONTROLLER and not is_copied)
         for node in observation.nodes
         for role in node.roles
     }
 
 
 _GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
-"""Remedy for brokers, and for controllers after the copy: before it controllers have no ACLs, and need `GRANT`."""
+"""Remedy for brokers, and for controllers after the copy: before it controllers have no ACLs (`early_rights.py`)."""
 
 
-def _silent(title: str, answer: object, remedy: str) -> Failure:
-    if isinstance(answer, Unknown):
-        return answer.failure
-    reason = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
-    return Failure(FailureKind.AUTHORIZATION, title, reason, remedy)
+def _unproved(node: Node, *, is_early: bool) -> Failure:
+    failure = node.identity_failure or Failure(
+        FailureKind.AUTHORIZATION, node.title, "its settings could not be read", _GRANT
+    )
+    return with_early_remedy(failure) if is_early else failure

@@ -88,7 +88,7 @@ def check(
         (observation.partitions.failure,) if isinstance(observation.partitions, Unknown) and replication is None else ()
     )
     gaps = (
-        *observation.gaps,
+        *(gap.with_flags(flags) for gap in observation.gaps),
         *(
             failure
             for failure in unread

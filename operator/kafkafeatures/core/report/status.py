@@ -29,7 +29,7 @@ from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, ConditionText, StageState
 from kafkafeatures.core.engine.waits import since_of, subject_of
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import NO_ANSWER, Failure, FailureKind, Role
 from kafkafeatures.core.levels.soak import with_soak
 from kafkafeatures.core.migration.not_desired import kept_of
 from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
@@ -252,17 +252,24 @@ def _reconciling(decision: Decision) -> ConditionText:
 
 def _reachable(observation: Observation) -> ConditionText:
     """Condition Reachable. It names nodes that do not answer even if they block nothing. It has no times: they would
-    change, and the status be written again, in every reconciliation.
+    change, and the status be written again, in every reconciliation. For the same reason it does not tell apart the
+    causes that alternate while a node is away.
     """
-    silent: dict[tuple[Role, ...], list[Node]] = {}
+    silent: dict[tuple[tuple[Role, ...], FailureKind | None], list[tuple[Node, Failure]]] = {}
     for node in observation.nodes:
         if isinstance(node.answer, Unknown) and node.answer.failure.kind is not FailureKind.NOT_ASKED:
-            silent.setdefault(node.roles, []).append(node)
-    missing = [*map(str, observation.gaps), *(_silent(tuple(nodes)) for nodes in silent.values())]
+            failure = node.answer.failure
+            kind = None if failure.kind in NO_ANSWER else failure.kind
+            silent.setdefault((node.roles, kind), []).append((node, failure))
+    missing = [*map(str, observation.gaps), *map(_silent, silent.values())]
     if missing:
         return "True", Reason.PARTIALLY_CONNECTED, "; ".join(missing)
     return "True", Reason.CONNECTED, f"{len(observation.nodes)} nodes seen"
 
 
-def _silent(nodes: tuple[Node, ...]) -> str:
-    return f"{title_and_address(nodes)} {verb(nodes, 'does', 'do')} not answer"
+def _silent(failures: list[tuple[Node, Failure]]) -> str:
+    """Text on nodes of the same roles, whose failures are of the same kind."""
+    nodes, failure = tuple(node for node, _ in failures), failures[0][1]
+    if failure.kind in NO_ANSWER:
+        return f"{title_and_address(nodes)} {verb(nodes, 'does', 'do')} not answer"
+    return f"{title_and_address(nodes)}: {verb(nodes, '', 'for example ')}{failure.message}; {failure.action}"

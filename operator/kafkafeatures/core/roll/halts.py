@@ -23,7 +23,7 @@ from kafkafeatures.core.roll.coming_back import ReturnPhase
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.roll.disks import consent_to_disk
 from kafkafeatures.core.roll.lagging import remedy_at_leader
-from kafkafeatures.core.roll.pods import is_outdated, look_at
+from kafkafeatures.core.roll.pods import is_outdated, look_at, look_at_end
 from kafkafeatures.core.roll.pods_without_node import never_registered, without_node_for_long
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.targets import target_of
@@ -164,7 +164,7 @@ def _crashed(crash: Crash) -> Stalled:
     counts = f"it counts until the container has run for {format_span(STEADY_AFTER)}"
     return stalled(
         str(crash),
-        f"see `kubectl logs {crash.pod.name} --previous`; revert the image, or repair what it needs; {counts}, so if "
+        f"{look_at_end(crash.pod)}; revert the image, or repair what it needs; {counts}, so if "
         "the image is not to blame, delete the pod",
         subject=f"pod {crash.pod.name}",
         stops="no other node is restarted and no level is raised",

@@ -24,9 +24,9 @@ from datetime import timedelta
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_of_replacement
+from kafkafeatures.core.engine.remedies import ghost_remedy, kind_of_replacement
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, plain_host
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.readings import ANY_CLUSTER, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import PodDriver
 from kafkafeatures.core.roll.followed import followed_in
@@ -77,6 +77,7 @@ def fleet_of(
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
     needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
+    missing = 0 if rolls else matching.missing
     of_driver = conditions.blockers(reading) if is_awaited else ()
     all_waits = conditions.waits(reading, rollout.stable_for, is_due=is_awaited)
     waits = (wait for wait in all_waits if not wait.pod or wait.pod not in names)
@@ -98,7 +99,8 @@ def fleet_of(
             id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
         },
         followed=followed,
-        followed_in=0 if rolls else sum(stateful_set.replicas for stateful_set in reading.stateful_sets),
+        followed_in=0 if rolls else missing + sum(len(stateful_set.pods) for stateful_set in reading.stateful_sets),
+        missing=missing,
     )
 
 
@@ -175,6 +177,14 @@ class _Matching:
         yield from (node.id for node in self._without_pod)
         yield from (wait.node.id for wait in self.waits if wait.node is not None)
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
+
+    @property
+    def missing(self) -> int:
+        """Number of pods that do not exist. With a selector, the nodes alone show how many there should be."""
+        if self._driver.by_selector:
+            without_pod = {node.key for node in self._without_pod}
+            return sum(wait.node is not None and wait.node.key in without_pod for wait in self.waits)
+        return sum(max(owner.replicas - len(owner.pods), 0) for owner in self._reading.stateful_sets)
 
     def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
         """Each node with the pods that its listeners lead to. An address that several pods have leads to none."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import NO_ANSWER, Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
-from kafkafeatures.core.roll.pods import cannot_run, is_outdated
+from kafkafeatures.core.roll.pods import cannot_run, is_outdated, look_at_end
 
 PODS_SHOWN = 3
 """Most pods that a message names."""
@@ -33,9 +33,7 @@ def with_pods(failure: Failure, workloads: WorkloadsReading | Failure) -> Failur
     texts = [f"pod {pod.name} {_why(pod)}" for pod, _ in down[:PODS_SHOWN]]
     remainder = [f"{len(down) - PODS_SHOWN} more do not run"] if len(down) > PODS_SHOWN else []
     stuck = [pod for pod, owner in down if is_outdated(pod, owner) and cannot_run(pod, workloads.at)]
-    remedy = (
-        _delete(stuck) if stuck else f"see `kubectl logs {down[0][0].name} --previous`, and fix what stops the pods"
-    )
+    remedy = _delete(stuck) if stuck else f"{look_at_end(down[0][0])}, and fix what stops the pods"
     return replace(
         failure,
         message=f"{failure.message}; {', '.join((*texts, *remainder))}",

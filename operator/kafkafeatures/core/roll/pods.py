@@ -64,7 +64,8 @@ class Fleet(Struct, frozen=True):
     notes: what could be better.
     withheld: nodes of `needing` whose restart would be refused now, such as by a PodDisruptionBudget, and why.
     out_of_order: nodes of `needing` whose pod would not be created again soon, or would keep another one away, and why.
-    followed: outdated pods that another operator restarts. followed_in: number of pods of their sets.
+    followed: outdated pods that another operator restarts. followed_in: number of pods that their sets should have.
+    missing: number of these that do not exist.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -81,6 +82,7 @@ class Fleet(Struct, frozen=True):
     out_of_order: Mapping[int, str] = field(default_factory=dict)
     followed: frozenset[str] = frozenset()
     followed_in: int = 0
+    missing: int = 0
 
 
 Fleet.EMPTY = Fleet()
@@ -145,6 +147,13 @@ def cannot_run(pod: Pod, current_time: datetime) -> bool:
 def look_at(pod: str) -> str:
     """Commands that show why a pod does not run, or not as it should."""
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
+
+
+def look_at_end(pod: Pod) -> str:
+    """The command that shows why the container ended; for one that has never run the cause is only in its events."""
+    if pod.waiting.startswith(INIT) or not (pod.restarts or pod.ended_for):
+        return f"see `kubectl describe pod {pod.name}`"
+    return f"see `kubectl logs {pod.name}{' --previous' * bool(pod.restarts)}`"
 
 
 def hangs(pod: Pod, current_time: datetime, timeout: timedelta) -> bool:

@@ -125,9 +125,10 @@ class Roll(Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """Number of nodes that are current, not in flight, and have their disks."""
+        """Number of nodes that are current, not in flight, and have their pods and disks."""
         followed = self.fleet.followed - {restart.step.pod for restart in self.in_flight}
-        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids}) - len(followed)
+        missing = max(self.fleet.missing - len(self.flying - self.fleet.pods.keys()), 0)
+        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids}) - len(followed) - missing
 
     @property
     def flying(self) -> frozenset[int]:

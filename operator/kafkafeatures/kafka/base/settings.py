@@ -158,6 +158,11 @@ class Security:
             self.contexts.create(self.sasl.oauth.tls)
 
     @property
+    def has_credentials(self) -> bool:
+        """True if they prove who we are: a login, or the key of a client certificate."""
+        return self.sasl is not None or (self.tls is not None and self.tls.key is not None)
+
+    @property
     def protocol(self) -> str:
         """Kafka's name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
         return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")

@@ -102,7 +102,10 @@ class Exchange:
     def _refusal(self, code: int, words: str) -> AuthenticationFailed:
         """The error for a code of the library; `words`: its own text, for a code without one here."""
         text, remedy = FAILURES.get(code, ("", "check krb5.conf, keytab and principal"))
-        if text == _NO_TICKET and self._login.keytab is not None:  # the library then looks for a ticket
+        if self._login.keytab is None:
+            if text in ("", _OTHER_KEY):  # the library's own words: there is no keytab
+                text, remedy = "", "run kinit again, and check krb5.conf"
+        elif text == _NO_TICKET:  # the library then looks for a ticket
             text, remedy = _NO_KEY
         principal = self._login.principal or "any principal"
         target, realm = self._target.replace("@", "/"), principal.rpartition("@")[2]

@@ -48,6 +48,8 @@ SHARE_A_TEMPLATE = ("StatefulSet", "InstanceSet")
 """Kinds of owners whose pods have the same revision after a roll. An `Instance` of KubeBlocks owns a single pod, which
 can be compared with no other (`buildInstancePod` of pkg/controller/instance/utils.go).
 """
+KAFKA = Rollout().container
+"""Name of Kafka's container in the pods of all operators that are known to need this driver."""
 MOST_PODS = 2_000
 """Most pods of one cluster that are read. A selector that matches more is a mistake."""
 REMEDY = "name the namespace in the chart's value drivers.pods, or grant the rights of docs/how-to/install.md"
@@ -102,7 +104,7 @@ def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) ->
         selector=fields.get("selector", ""),
         annotation=fields.get("versionAnnotation", ""),
         version=fields.get("version", ""),
-        container=fields.get("container", Rollout().container),
+        container=fields.get("container", KAFKA),
     )
     if not rollout.selector:
         return {}
@@ -123,6 +125,9 @@ def _why_unknown(pods: Sequence[Json], rollout: Rollout) -> tuple[str, str] | No
         name, owner = raw["metadata"]["name"], _owner(raw)
         if not owner:
             return f"pod {name} has no owner that would create it again", f"correct {PODS.key}.selector"
+        if rollout.container != KAFKA and container_of(raw["spec"], KAFKA):
+            text = f"pod {name} has a container {KAFKA}, and the document names its container {rollout.container}"
+            return text, f"correct {PODS.key}.container: an image that Kafka does not run from shows none of its rolls"
         if rollout.annotation:
             continue
         remedy = f"name an annotation that changes with each roll in {PODS.key}.versionAnnotation"
@@ -133,7 +138,10 @@ def _why_unknown(pods: Sequence[Json], rollout: Rollout) -> tuple[str, str] | No
                 f"pod {name} is of {owner['kind']} {owner['name']}, so its {REVISION} may differ from that of every pod"
             )
             return text, remedy
-    for of_owner in _by_owner(pods).values():
+    for owner_name, of_owner in _by_owner(pods).items():
+        if len(kinds := sorted({str(_owner(raw)["kind"]) for raw in of_owner})) > 1:
+            text = f"it matches pods of several owners with the name {owner_name}: {' and '.join(kinds)}"
+            return text, f"narrow {PODS.key}.selector to the pods of one of them"
         newest = _newest(of_owner)
         if rollout.annotation and not _annotation(newest, rollout):
             text = f"pod {newest['metadata']['name']}, the newest of its owner, has no annotation {rollout.annotation}"

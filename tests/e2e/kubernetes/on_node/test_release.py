@@ -115,7 +115,7 @@ def test_the_image_for_the_other_architecture_runs_in_an_emulator(released: Clon
     (tmp_path / "emulator").write_bytes(emulator.read_bytes())
     (tmp_path / "emulator").chmod(0o755)
     python = ("chroot", tmp_path, "/emulator", "/opt/venv/bin/python")
-    clean = {"PATH": os.environ["PATH"], "USER": "kafkafeatures", "HOME": "/tmp"}
+    clean = {"PATH": os.environ["PATH"], "HOME": "/tmp"}
     assert run(*python, "-m", "kafkafeatures", "version", env=clean).startswith(f"kafkafeatures {__version__}\n")
     imports = f"import {IMPORTS}, kafkafeatures.app, platform; print(platform.machine())"
     assert run(*python, "-c", imports, env=clean).strip() == {"arm64": "aarch64", "amd64": "x86_64"}[FOREIGN]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.kafka.base.errors import AuthenticationFailed
 from kafkafeatures.kafka.base.settings import Address, Kerberos, Security
 from kafkafeatures.kafka.wire.kerberos import exchange
 from kafkafeatures.kafka.wire.kerberos_files import AT_ONCE
@@ -41,6 +42,14 @@ class SecurityContext:
         return b"token"
     def unwrap(self, _): return namedtuple("Result", "message")(bytes([1, 0, 0, 0]))
     wrap = lambda self, message, _: namedtuple("Result", "message")(message)
+"""
+REFUSAL = """
+class exceptions:
+    class GSSError(Exception):
+        min_code = 2**32 - 1765328353  # KRB5KRB_AP_ERR_BAD_INTEGRITY
+        def get_all_statuses(self, *_): return ["Decrypt integrity check failed"]
+def Credentials(store, **_):
+    raise exceptions.GSSError
 """
 KRB5_CONF = """
 [libdefaults]
@@ -93,6 +102,27 @@ async def test_nodes_that_hang_do_not_keep_others_from_logging_in() -> None:
             await kerberos.step(None)
         async with exchange(login, NODE, Security(), 30) as kerberos:
             assert await kerberos.step(None) == b"token"
+
+
+@pytest.mark.parametrize(
+    ("keytab", "message", "remedy"),
+    [
+        (b"keytab", "GSSAPI: the keytab has another key than the KDC for alice@EXAMPLE.COM", "make a new keytab"),
+        (None, "GSSAPI: Decrypt integrity check failed", "run kinit again"),
+    ],
+)
+async def test_a_key_that_does_not_fit_is_only_said_of_a_keytab_if_there_is_one(
+    folder: Path, keytab: bytes | None, message: str, remedy: str
+) -> None:
+    (folder / "gssapi.py").write_text(LIBRARY + REFUSAL)
+    async with (
+        asyncio.timeout(30),
+        exchange(Kerberos("kafka", "alice@EXAMPLE.COM", keytab), NODE, Security(), 30) as kerberos,
+    ):
+        with pytest.raises(AuthenticationFailed) as caught:
+            await kerberos.step(None)
+    assert str(caught.value) == message
+    assert remedy in caught.value.remedy
 
 
 def closes(_request: bytes) -> bytes:

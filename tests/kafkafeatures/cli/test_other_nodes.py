@@ -96,7 +96,8 @@ async def test_the_failure_is_that_of_the_typed_address_if_no_node_of_this_clust
 async def test_a_reading_without_the_cluster_id_as_of_a_node_that_is_stopping_does_not_replace_the_nodes() -> None:
     after = read_elsewhere("cluster-1")
     stopping = replace(observation(BROKER), cluster_id=Unknown(AWAY.failure))
-    answers, nodes = [observation(BROKER, OTHER), stopping, AWAY, after], OtherNodes(SETTINGS)
+    answers: list[Observation | ClusterUnreachable] = [observation(BROKER, OTHER), stopping, AWAY, after]
+    nodes = OtherNodes(SETTINGS)
 
     async def read(settings: ClusterSettings) -> Observation:
         answer = answers.pop(0)

@@ -103,7 +103,7 @@ class Tables:
 
 
 def load(output: str) -> tuple[Tables, Ledger]:
-    """Tables and ledger of an output (folder or URI) after its last run; empty if there was none. Raises OutputError."""
+    """Tables and ledger of an output (folder or URI) after its last run; empty before the first. Raises OutputError."""
     opened = Output.open(output if stores.is_uri(output) else os.path.abspath(output))
     return opened.tables, opened.ledger
 

@@ -14,7 +14,7 @@ import pytest
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.records import stamp
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.reconcile.withdrawals import RELEASE_AFTER
+from kafkafeatures.reconcile.withdrawals import WITHDRAW_AFTER
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
 from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
 from tests.simulated import schema
@@ -263,7 +263,7 @@ async def test_a_request_of_a_deleted_document_that_cannot_be_withdrawn_is_logge
     await strimzi.work(20)  # longer than any request of it can be under way
     refused(strimzi, 99)
     await made_again(strimzi)
-    assert strimzi.requests == [ASKED, *[WITHDRAWN] * len(RELEASE_AFTER)]
+    assert strimzi.requests == [ASKED, *[WITHDRAWN] * len(WITHDRAW_AFTER)]
     assert "the request to restart pod broker-1 could not be withdrawn: " in caplog.text
     await strimzi.work(9)
     assert WAITS in strimzi.reason[1]

@@ -127,7 +127,7 @@ def test_the_command_line_names_each_damaged_znode_in_readable_lines(zookeeper: 
         assert len(text) < 8000  # a damaged znode may have a mebibyte
 
 
-async def test_a_valid_znode_of_one_mebibyte_is_read(zookeeper: ZooKeeper, client: KazooClient) -> None:
+async def test_a_valid_znode_of_one_mebibyte_is_read_and_not_printed(zookeeper: ZooKeeper, client: KazooClient) -> None:
     padded = json.dumps({**PROGRESS, "padding": "x" * (LARGEST - 300)}).encode()
     put(client, "/migration", padded)
     found = await read(ensemble_of(zookeeper))

@@ -5,7 +5,9 @@ tests have others. Errors are those of `kube/errors.py`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol
 
 from kafkafeatures import __version__
@@ -14,6 +16,13 @@ MANAGER = "kafka-features-operator"
 """Field manager of the operator's patches: the API server takes it from the User-Agent. It is that of all releases."""
 USER_AGENT = f"{MANAGER}/{__version__}"
 """Name of the operator in the audit log of the API server."""
+
+
+def date_of(header: str) -> datetime | None:
+    """The time in a Date header, which is that of the API server's clock; None where it is missing or invalid."""
+    with suppress(ValueError):
+        return parsedate_to_datetime(header)
+    return None
 
 
 class ResourceKey(NamedTuple):

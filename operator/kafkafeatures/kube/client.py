@@ -16,7 +16,6 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -27,7 +26,7 @@ from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
-from kafkafeatures.kube.api import USER_AGENT, Listing, ResourceKey
+from kafkafeatures.kube.api import USER_AGENT, Listing, ResourceKey, date_of
 from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
 from kafkafeatures.kube.first_byte import before_first_byte
 from kafkafeatures.kube.secrets import certificates_in, secret_texts
@@ -129,9 +128,7 @@ class KubeApi:
 
     @property
     def answered_at(self) -> datetime | None:
-        with suppress(ValueError):
-            return parsedate_to_datetime(self._date)
-        return None
+        return date_of(self._date)
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         """(IP address, port) pairs of the API server, by all its known names that resolve within `RESOLVE_TIMEOUT`."""

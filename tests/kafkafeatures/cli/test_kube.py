@@ -6,6 +6,7 @@ import base64
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from requests import Response
 from kafkafeatures.cli.kube.api import Away, Kube
 from kafkafeatures.cli.kube.config import only
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.environment import SYSTEM
 
 PLAIN = base64.b64encode(b"something").decode()
 
@@ -88,6 +90,19 @@ def test_a_silent_api_server_times_out(kube: Callable[..., Kube]) -> None:
         silent.request_timeout = 0.2
         with pytest.raises(Away, match=r"no answer in 0\.2 s"):
             silent.resource("orders")
+
+
+def test_the_time_is_that_of_the_api_server_or_ours(kube: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch) -> None:
+    client, answer = kube(), Response()
+    answer.status_code, answer._content = 200, b'{"gitVersion": "v1.34.1"}'
+    monkeypatch.setattr(client._api, "get", lambda **_: answer)
+    answer.headers["Date"] = "Fri, 02 Jan 2026 03:04:05 GMT"
+    client.version()
+    assert client.answered_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    answer.headers["Date"] = "soon"
+    before = SYSTEM.clock()
+    client.version()
+    assert client.answered_at >= before
 
 
 def test_a_version_that_is_not_served_is_named(kube: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -247,8 +247,7 @@ def test_a_template_has_a_revision_once_kubernetes_has_observed_its_generation()
     raw: dict[str, Any] = {"metadata": {"generation": 3}, "spec": {"replicas": 6}}
 
     class Objects:
-        def now(self) -> datetime:
-            return NOW
+        answered_at = NOW
 
         def object_of(self, plural: tuple[str, str], version: str, name: str) -> dict[str, Any]:
             return raw

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Held, Stalled
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.memory import Memory
-from tests.kafkafeatures.core.plans import SHARE, change, deciding, standing, world
+from kafkafeatures.core.facts.managed import ManagedLevel
+from tests.kafkafeatures.core.plans import SHARE, change, deciding, kinds, standing, world
 from tests.kafkafeatures.deciding import propose
 
 REACHED = Memory(reached={"share.version": 1})
@@ -81,6 +82,28 @@ def test_a_level_below_the_one_reached_for_a_release_has_drifted() -> None:
     decision = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
     assert isinstance(decision, Held)
     assert decision.reason is Reason.DRIFTED
+
+
+def test_a_level_of_a_release_that_was_reached_and_that_metadata_version_now_forbids_has_drifted() -> None:
+    """If it was forgotten, it would be raised once more as soon as metadata.version allows it."""
+    elr = {"eligible.leader.replicas.version": 1}
+    wanted = DesiredState({}, bundle={**elr, **SHARE}, policy=ApprovalPolicy.NEVER)
+    managed = (ManagedLevel("metadata.version", "another operator", 21),)
+    first, then, later = (
+        replace(world(**levels), managed=managed)
+        for levels in ({"metadata_version": 21}, {"metadata_version": 21, "share_version": 1}, {"share_version": 1})
+    )
+    reached = Memory(reached=elr)
+    assert deciding(wanted, first) == deciding(wanted, first, reached) == Act(change("share.version 0->1"))
+    for cluster in (then, later):
+        decision = deciding(wanted, cluster, reached)
+        assert isinstance(decision, Held)
+        assert decision.reason is Reason.DRIFTED
+
+
+def test_a_level_of_a_release_waits_for_metadata_version_alone_only_if_another_operator_sets_that() -> None:
+    wanted = DesiredState({}, bundle={"eligible.leader.replicas.version": 1, **SHARE})
+    assert kinds(deciding(wanted, world(metadata_version=21))) == {BlockerKind.DEPENDENCY, BlockerKind.SETTING}
 
 
 def test_an_earlier_hash_does_not_approve_a_step_that_was_done_and_reverted() -> None:

@@ -69,7 +69,8 @@ class Followed(Story):
         if in_place_of:
             self.are_not_selected(in_place_of)
 
-    def now(self) -> datetime:
+    @property
+    def answered_at(self) -> datetime:
         return self.api.now
 
     def objects_of(self, plural: tuple[str, str], version: str, selector: str) -> list[Json]:

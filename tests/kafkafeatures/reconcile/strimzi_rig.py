@@ -155,7 +155,8 @@ class Strimzi(Rig):
 
     # --- as `ObjectReader` ---
 
-    def now(self) -> datetime:
+    @property
+    def answered_at(self) -> datetime:
         return self.api.now
 
     def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:

@@ -249,21 +249,6 @@ async def test_a_broker_whose_pod_is_being_replaced_keeps_a_level_waiting_and_ha
         assert [each["message"] for each in stalled if each["status"] == "True"] == []
 
 
-async def test_a_level_waits_until_a_pod_that_was_restarted_has_been_ready_for_a_while() -> None:
-    """The pods have one version again, so nothing else shows whether another one is next."""
-    followed = Followed(versionAnnotation=ANNOTATION)
-    followed.as_koperator_makes_them()
-    for pod in PODS[1:]:
-        followed.set_image(pod, "kafka:4.4.0")
-    followed.restart("broker-0")
-    await followed.work(1)
-    assert followed.level != 1
-    says = "pod broker-0 is ready only since 04:06:55 UTC; the other operator may restart another one before "
-    assert followed.reason[1].startswith(says)
-    await followed.work(2)
-    assert (followed.level, followed.reason[0]) == (1, "InSync")
-
-
 async def test_a_level_waits_for_the_version_that_a_document_names_before_its_roll_begins() -> None:
     followed = Followed(versionAnnotation=ANNOTATION, version="2")
     followed.as_koperator_makes_them()

@@ -294,6 +294,21 @@ async def test_a_request_is_withdrawn_while_strimzi_is_paused_and_made_again_aft
     assert strimzi.requests[2:] == [f"PATCH broker-1 {{{RESTART!r}: 'true'}}"]
 
 
+async def test_a_node_pool_is_judged_by_the_time_before_its_set_was_read() -> None:
+    """To list the pods of a large cluster may take a while."""
+    strimzi = Strimzi()
+    strimzi.pool_is(generation=2, observed=2, ago=timedelta(seconds=20))
+
+    def slow(request: Request) -> Fault | None:
+        strimzi.api.now += timedelta(seconds=15) if request.path.endswith("/pods") else timedelta()
+        return strimzi._heard(request)
+
+    strimzi.api.faults = slow
+    await strimzi.work(1)
+    assert strimzi.reason[1].startswith("Strimzi has not reconciled KafkaNodePool broker as it is now")
+    assert strimzi.level != 1
+
+
 async def test_a_new_process_recognizes_the_request_on_the_pod_without_the_status() -> None:
     strimzi = Strimzi()
     await strimzi.work()

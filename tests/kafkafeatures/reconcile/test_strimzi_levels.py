@@ -37,19 +37,51 @@ async def test_a_level_that_requires_another_metadata_version_says_where_strimzi
     assert blocker["remedy"] == "set spec.kafka.metadataVersion of Kafka my-cluster to 4.0-IV1 or higher"
 
 
-async def test_levels_of_a_release_do_not_wait_for_one_that_requires_another_metadata_version() -> None:
+ELR = "eligible.leader.replicas.version"
+
+
+async def of_release(*levels: dict[str, object], metadata_version: str = "3.9-IV0", failure: str = "") -> Scene:
+    """A document of Kafka 4.2 with these levels, reconciled at metadata.version 21. `metadata_version`: that Strimzi is
+    to set. `failure`: why it could not.
+    """
     scene = Scene()
-    scene.shows(ADDRESS, version="4.2.0", metadataVersion="3.9-IV0")
-    scene.api.edit(features={"releaseVersion": "4.2"}, approval={"policy": "Never"}, workload={"driver": "None"})
+    scene.shows(ADDRESS, failure, version="4.2.0", metadataVersion=metadata_version)
+    features = {"releaseVersion": "4.2", "levels": [*levels]}
+    scene.api.edit(features=features, approval={"policy": "Never"}, workload={"driver": "None"})
     for _ in range(8):
         await scene.work()
+    return scene
+
+
+async def test_levels_of_a_release_do_not_wait_for_one_that_requires_another_metadata_version() -> None:
+    scene = await of_release()
     assert "blockers" not in scene.api.status
-    levels = {feature["name"]: feature["finalized"] for feature in scene.api.status["features"]}
-    assert (levels["group.version"], levels["share.version"], levels["eligible.leader.replicas.version"]) == (1, 1, 0)
+    features = {feature["name"]: feature for feature in scene.api.status["features"]}
+    assert (features["group.version"]["finalized"], features["share.version"]["finalized"]) == (1, 1)
+    waiting = features[ELR]
+    assert (waiting["finalized"], waiting["desired"], waiting["state"]) == (0, 1, "Pending")
+    assert scene.api.status["progress"] == "4/5 levels"
     assert scene.api.condition("Ready")["message"].endswith(
         "not yet, as eligible.leader.replicas.version 1 requires metadata.version 23 (4.0-IV1), which would be 21: "
         "set spec.kafka.metadataVersion of Kafka my-cluster to 4.0-IV1 or higher"
     )
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"), [("", ""), ("Timed out", ", which failed: Timed out")], ids=["not yet", "failed"]
+)
+async def test_a_level_of_a_release_waits_for_a_metadata_version_that_strimzi_has_still_to_set(
+    failure: str, why: str
+) -> None:
+    scene = await of_release(metadata_version="4.2-IV1", failure=failure)
+    says = f"which would be 21: wait until Strimzi (Kafka my-cluster) sets it to 29 (4.2-IV1){why}"
+    assert says in scene.api.condition("Ready")["message"]
+
+
+async def test_a_level_of_a_release_that_the_document_sets_to_another_one_is_not_waited_for() -> None:
+    scene = await of_release({"name": ELR, "level": 0})
+    assert "not yet" not in scene.api.condition("Ready")["message"]
+    assert scene.api.status["progress"] == "5/5 levels"
 
 
 FAILED = "Failed to update metadata version to 3.6-IV2"

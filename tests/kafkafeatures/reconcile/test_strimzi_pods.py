@@ -44,18 +44,6 @@ async def test_a_level_waits_for_each_pod_that_differs_from_its_set_in_what_stri
     assert strimzi.level == 1
 
 
-async def test_a_level_waits_between_two_pods_of_a_roll_that_no_revision_shows() -> None:
-    """Strimzi restarts pods for a larger volume, or without an old certificate, and their sets stay as they are."""
-    strimzi = Strimzi()
-    strimzi.restart("broker-0")
-    await strimzi.work(1)
-    says = "pod broker-0 is ready only since 04:06:55 UTC; Strimzi may restart another one before it has been"
-    assert strimzi.reason[1].startswith(says)
-    assert strimzi.level != 1
-    await strimzi.work()
-    assert strimzi.level == 1
-
-
 async def test_a_node_pool_without_replicas_keeps_no_level_and_no_restart_waiting() -> None:
     strimzi = Strimzi()
     strimzi.pod_set("spare", is_empty=True)

@@ -32,6 +32,7 @@ from kafkafeatures.cli.shell.requests import milliseconds, note
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kube.api import date_of
 
 if TYPE_CHECKING:
     from pykube import KubeConfig
@@ -124,7 +125,7 @@ class Kube:
         self.namespace = namespace or config.namespace
         self.server = str(cluster["server"])
         self.request_timeout = REQUEST_TIMEOUT
-        self.now = SYSTEM.clock  # as `ObjectReader` has it
+        self.answered_at = SYSTEM.clock()  # as `ObjectReader` has it
         self._context = config.current_context
         self._ending = ending
         for key in ("as", "as-groups") if acting else ():  # groups in the kubeconfig belong to the user there
@@ -273,6 +274,7 @@ class Kube:
         try:
             answer = getattr(self._api, method)(timeout=self.request_timeout, **request)
             code = answer.status_code
+            self.answered_at = date_of(answer.headers.get("Date", "")) or SYSTEM.clock()
         except (RequestException, OSError) as error:
             raise self._not_reached(error) from None
         note(f"< {code} {answer.reason} in {milliseconds(began)}")  # `Login` has noted the request
@@ -285,7 +287,6 @@ class Kube:
     def _failure(self, answer: Response, verb: str, noun: tuple[str, str], name: str, *, version: str) -> CommandFailed:
         code, body = answer.status_code, _body(answer) or {}
         message = printable(str(body.get("message") or answer.reason)[:500])  # may be the text of an admission webhook
-        details = body.get("details") or {}
         plural = ".".join(filter(None, noun))
         full_name = f"{self.namespace}/{name}" if name else plural
         match code:
@@ -297,7 +298,7 @@ class Kube:
                 reason = message.partition(" is forbidden: ")[2] or message
                 needed = "impersonate on users and groups" if "cannot impersonate" in reason else f"{verb} on {plural}"
                 return self._failed(Denied, f"not authorized: {reason}", f"grant the verb {needed} with a role")
-            case 404 if name and details.get("name") == name:
+            case 404 if name and (body.get("details") or {}).get("name") == name:
                 text = f"{KIND if noun == _OURS else noun[0]} {full_name} not found at {self.server}"
                 return self._failed(NotFound, text, f"list them with kubectl get {noun[0]} -A", Exit.USAGE)
             case 404:  # the answer names no object, so the path itself is unknown

@@ -36,10 +36,12 @@ _LISTS = {
 class ClusterRequests:
     """The requests of `StrimziClusters` and `StrimziPods`, sent with this user's rights."""
 
-    answered_at: datetime | None = None
-
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
+
+    @property
+    def answered_at(self) -> datetime:
+        return self._kube.answered_at
 
     async def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         _, _, plural = path.rpartition("/")

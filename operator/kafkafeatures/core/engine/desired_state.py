@@ -11,10 +11,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.core.facts.readings import ANY_CLUSTER
-from kafkafeatures.core.facts.releases import dependencies
 
 
 class Mode(StrEnum):
@@ -166,23 +164,5 @@ class DesiredState(Struct, frozen=True):
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
         """Feature to the level that it should have. `finalized`: levels that are finalized now."""
-        held_back = self.held_back(finalized)
-        of_bundle = {
-            feature: max(level, finalized.get(feature, 0))
-            for feature, level in self.bundle.items()
-            if feature not in held_back
-        }
+        of_bundle = {feature: max(level, finalized.get(feature, 0)) for feature, level in self.bundle.items()}
         return {**of_bundle, **self.levels}
-
-    def held_back(self, finalized: Mapping[str, int]) -> dict[str, int]:
-        """Levels of a bundle without metadata.version that need a higher metadata.version than the present one, which
-        is another operator's to raise: the others do not wait for them. Empty where the present one is not known.
-        """
-        present = finalized.get(METADATA_VERSION)
-        if present is None or METADATA_VERSION in self.bundle:
-            return {}
-        return {
-            feature: level
-            for feature, level in self.bundle.items()
-            if finalized.get(feature, 0) < level and dependencies(feature, level).get(METADATA_VERSION, 0) > present
-        }

@@ -239,9 +239,13 @@ def dependencies_are_met(inputs: LevelCheckInput) -> Iterator[Blocker]:
 
 def remedy_of_unmet(unmet: UnmetRequirement, observation: Observation) -> str:
     """Where to raise the level that is needed: in the document, unless another operator manages it."""
-    setting = next((level.setting for level in observation.managed if level.feature == unmet.needed), "")
-    if setting:
-        return f"set {setting} to {level_name(unmet.needed, unmet.least) or unmet.least} or higher"
+    for managed in observation.managed:
+        if managed.feature != unmet.needed or not managed.setting:
+            continue
+        if managed.level is None or managed.level < unmet.least:
+            return f"set {managed.setting} to {level_name(unmet.needed, unmet.least) or unmet.least} or higher"
+        why_not = f", which failed: {managed.problem}" if managed.problem else ""
+        return f"wait until {managed.manager} sets it to {format_level(unmet.needed, managed.level)}{why_not}"
     return f"set {unmet.needed} to {unmet.least} or higher in the same document"
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 
 from msgspec import field
 
-from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import PlannedStage, StepState, StepStatus
 from kafkafeatures.core.engine.consents import unverified_among
@@ -18,7 +18,7 @@ from kafkafeatures.core.engine.desired_state import DesiredState, OnDrift
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.stage import StageProposal, StageWork
 from kafkafeatures.core.facts.observation import Known, Observation
-from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.facts.releases import Undo, dependencies
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
 from kafkafeatures.core.levels.check_input import unknown_features_in
 from kafkafeatures.core.levels.dynamic_quorum import effects_of_freezing, makes_dynamic, voters_to_freeze
@@ -44,7 +44,7 @@ class LevelsProposal(StageProposal, frozen=True):
     voters: voters with their addresses, if the quorum is to become dynamic; None if the addresses are not known: then
         an approved plan stays valid.
     effects: by feature, lines on the effects of its change on this particular cluster.
-    held_back: levels that follow once another operator has raised metadata.version (`DesiredState.held_back`).
+    held_back: levels that follow once another operator has raised metadata.version (`_held_back`).
     """
 
     kind: ClassVar[str] = LEVELS
@@ -58,6 +58,11 @@ class LevelsProposal(StageProposal, frozen=True):
     voters: tuple[str, ...] | None = ()
     effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     held_back: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> Mapping[str, int]:
+        """Feature to the level that the document asks for, at once or later."""
+        return {**self.held_back, **self.desired}
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
@@ -183,7 +188,8 @@ def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, 
 def levels_to_move(desired: DesiredState, observation: Observation, memory: Memory) -> LevelsProposal:
     """Proposal of the changes to the desired levels; without changes if the finalized levels are not known."""
     finalized = observation.known_levels
-    levels = desired.desired(finalized)
+    held_back = _held_back(desired, observation, memory)
+    levels = {name: level for name, level in desired.desired(finalized).items() if name not in held_back}
     pending = changes_between(levels, finalized) if isinstance(observation.finalized, Known) else ()
     drifted = tuple(change for change in pending if _was_reached(desired, memory, change))
     not_drifted = tuple(change for change in pending if change not in drifted)
@@ -194,8 +200,26 @@ def levels_to_move(desired: DesiredState, observation: Observation, memory: Memo
         levels, finalized, drifted, (changes,) if changes else (), unverified, unknown,
         voters_to_freeze(observation) if makes_dynamic(changes) else (),
         {change.feature: tuple(_effects_here(change, observation)) for change in changes},
-        desired.held_back(finalized),
+        held_back,
     )  # fmt: skip
+
+
+def _held_back(desired: DesiredState, observation: Observation, memory: Memory) -> dict[str, int]:
+    """Levels of a bundle that need a higher metadata.version than the present one, which is another operator's to
+    raise: the others do not wait for them. Empty where the present one is not known. A level that was reached before is
+    no such level: that it is lower now is drift.
+    """
+    finalized = observation.known_levels
+    present = finalized.get(METADATA_VERSION)
+    if present is None or all(level.feature != METADATA_VERSION for level in observation.managed):
+        return {}
+    return {
+        feature: level
+        for feature, level in desired.bundle.items()
+        if feature not in desired.levels
+        and max(finalized.get(feature, 0), memory.reached.get(feature, 0)) < level
+        and dependencies(feature, level).get(METADATA_VERSION, 0) > present
+    }
 
 
 def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[str]:

@@ -28,7 +28,7 @@ def read_back(
     desired: Mapping[str, int], observation: Observation, held_back: Mapping[str, int] | None = None
 ) -> Done | Wait | Stalled:
     """Done once every live node that answered reports every level. Until then a wait; without a known quorum, the
-    decision for that blocker. `held_back`: levels that wait for another operator (`DesiredState.held_back`).
+    decision for that blocker. `held_back`: levels that wait for another operator (`LevelsProposal`).
     """
     leaderless = tuple(quorum_is_known(LevelCheckInput(observation, ())))
     if leaderless and not observation.in_zookeeper_mode:

@@ -31,7 +31,7 @@ def with_levels(
     status: Status, decision: Decision, observation: Observation, part: LevelsProposal, previous: Status
 ) -> Status:
     """The status with its features, and the number of desired levels that are reached."""
-    desired = part.desired
+    desired = part.wanted
     features = feature_states(observation, part, decision.blockers, observation.feature_names())
     if previous.features and not observation.shows_levels:
         features = previous.features  # keep the last known states while the levels cannot be read
@@ -59,10 +59,9 @@ def feature_states(
     """Every feature with its desired level and state; at most `MAX_FEATURES`, the desired ones first. `present`:
     features of the cluster.
     """
-    names = dict.fromkeys((*present, *part.desired))  # each once, in this order
-    listed = sorted(
-        (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in part.desired
-    )
+    desired = part.wanted
+    names = dict.fromkeys((*present, *desired))  # each once, in this order
+    listed = sorted((name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in desired)
     features = []
     managed = {level.feature: level for level in observation.managed}
     for name, supported in supported_by_all(observation, sorted(listed[:MAX_FEATURES], key=[*names].index)).items():
@@ -73,7 +72,7 @@ def feature_states(
                 supported_min=supported.min if supported is not None else None,
                 supported_max=supported.max if supported is not None else None,
                 finalized=observation.level_of(name),
-                desired=part.desired.get(name),
+                desired=desired.get(name),
                 state=_state_of(name, observation, part, blocked).value,
                 managed_by=other.manager if other is not None else "",
                 managed_level=other.level if other is not None else None,
@@ -84,6 +83,8 @@ def feature_states(
 
 
 def _state_of(name: str, observation: Observation, part: LevelsProposal, blocked: tuple[Blocker, ...]) -> FeatureState:
+    if name in part.held_back:
+        return FeatureState.PENDING
     if name not in part.desired:
         return FeatureState.UNMANAGED
     if any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked):

@@ -14,6 +14,9 @@ from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReadin
 from kafkafeatures.core.roll.pods import PodObstacle, is_outdated, look_at
 from kafkafeatures.core.words import format_span
 
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""Difference of two clocks that nobody has to correct."""
+
 
 def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> Iterator[PodObstacle]:
     """Pods of sets that the other operator rolls: outdated, asked to be restarted, missing, stopping, or not ready."""
@@ -41,17 +44,25 @@ def pods_to_follow(reading: WorkloadsReading, operator: str, reason: Reason) -> 
 def pods_just_restarted(
     reading: WorkloadsReading, stable_for: timedelta, operator: str, reason: Reason
 ) -> Iterator[PodObstacle]:
-    """Pods that have not been ready for `stable_for` yet. Between two pods of a roll all may be ready, and not every
-    roll shows in revisions, such as one for a larger volume.
+    """Pods that have not been ready for `stable_for` yet, or do not say since when. Between two pods of a roll all may
+    be ready, and not every roll shows in revisions, such as one for a larger volume.
     """
-    for owner in reading.stateful_sets:
-        for pod in owner.pods:
-            if not owner.restarts_outdated and pod.ready_since and reading.at - pod.ready_since < stable_for:
-                text = (
-                    f"pod {pod.name} is ready only since {pod.ready_since:%H:%M:%S} UTC; {operator} may restart "
-                    f"another one before it has been for {format_span(stable_for)} (spec.rollout.stableFor)"
-                )
-                yield PodObstacle(text, "wait", pod=pod.name, reason=reason, subject=f"pod {pod.name}")
+    sets = (owner for owner in reading.stateful_sets if stable_for and not owner.restarts_outdated)
+    for pod in (pod for owner in sets for pod in owner.pods if pod.ready):
+        since, remedy = pod.ready_since, f"wait; if it is restarted again and again, {look_at(pod.name)}"
+        if since is None:
+            text = f"pod {pod.name} is ready, but its condition Ready does not say since when"
+        elif since > reading.at + CLOCKS_DIFFER:
+            text = f"pod {pod.name} is ready since {since:%Y-%m-%d %H:%M:%S} UTC, which is in the future"
+            remedy = f"compare the clocks of the Kubernetes node {pod.kubernetes_node} and of the operator's"
+        elif reading.at - since < stable_for:
+            text = (
+                f"pod {pod.name} is ready only since {since:%H:%M:%S} UTC; {operator} may restart another one before "
+                f"it has been for {format_span(stable_for)} (spec.rollout.stableFor)"
+            )
+        else:
+            continue
+        yield PodObstacle(text, remedy, pod=pod.name, reason=reason, subject=f"pod {pod.name}")
 
 
 def followed_in(reading: WorkloadsReading) -> frozenset[str]:

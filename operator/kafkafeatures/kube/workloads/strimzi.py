@@ -117,6 +117,7 @@ class StrimziPods:
             return Failure(FailureKind.REJECTED, kafka_name, "it is being deleted", "delete this resource, or wait")
         try:
             pools = await self._listed(POOLS.format(self._namespace), _POOL_LABELS)
+            read_at = self._api.answered_at or at  # before the sets are read, in which a change of a pool has to show
             sets = await self._listed(SETS.format(self._namespace))
         except Gone:
             text = "the API server has no KafkaNodePools (kafka.strimzi.io/v1) or StrimziPodSets (core.strimzi.io/v1)"
@@ -132,7 +133,7 @@ class StrimziPods:
         at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
         rival = self._rival(f"Kafka {self._name}")
         made = tuple(_set_of(raw, its_pods, rival) for raw, its_pods in owned if raw["spec"]["pods"] or its_pods)
-        operator = operator_of(kafka, pools, sets, self._api.answered_at or at)
+        operator = operator_of(kafka, pools, sets, read_at)
         reading = WorkloadsReading(at, made, namespace=self._namespace, managed_by=operator)
         # Only if something waits is somebody interested in Events.
         if any(StrimziConditions().waits(reading, self._stable_for, is_due=True)):
@@ -180,9 +181,10 @@ def templates(objects: ObjectReader, driver: Driver, spec: Mapping[str, Any]) ->
     if kafka is None:
         return {name: Template("", 0, f"Kafka {name} not found")}
     pools = objects.objects_of(("kafkanodepools", "kafka.strimzi.io"), "kafka.strimzi.io/v1", _POOL_LABELS.format(name))
+    read_at = objects.answered_at
     listed = objects.objects_of(("strimzipodsets", "core.strimzi.io"), "core.strimzi.io/v1", _LABELS.format(name))
     sets = [raw for raw in listed if _is_of(raw, pools)]
-    operator = operator_of(kafka, pools, sets, objects.now())
+    operator = operator_of(kafka, pools, sets, read_at)
     pending, halt = unprocessed(operator) or failed(operator), paused(operator, kafka["metadata"]["namespace"])
     made = (_set_of(raw, [], "") for raw in sets if raw["spec"]["pods"])
     return {
@@ -196,7 +198,7 @@ def operator_of(kafka: Json, pools: Iterable[Json], sets: Iterable[Json], at: da
     status once a reconciliation has ended, that of a pool shortly before its set is changed (`READ_BEFORE`). While it
     is paused, and until the next reconciliation, its status says nothing else.
 
-    sets: its StrimziPodSets. at: now, by the clock of the API server.
+    sets: its StrimziPodSets. at: when the pools were read, by the clock of the API server; the sets were read later.
     """
     metadata, status = kafka["metadata"], kafka.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]

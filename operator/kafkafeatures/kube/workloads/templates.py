@@ -33,8 +33,9 @@ Templates = Mapping[str, Template | None]
 class ObjectReader(Protocol):
     """Reads objects of one namespace, with the rights of a person."""
 
-    def now(self) -> datetime:
-        """The present time, to compare with those that objects show."""
+    @property
+    def answered_at(self) -> datetime:
+        """Time of the last answer, by the API server's clock; by ours where it has none."""
 
     def object_of(self, plural: tuple[str, str], version: str, name: str) -> Json | None:
         """One object; None if it does not exist. `plural`: of its kind, and its group. `version`: with the group."""

@@ -88,7 +88,7 @@ def test_a_log_that_ends_before_the_recorded_offset_stops_every_change_until_a_p
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_log_of_an_older_epoch_is_another_log_at_any_offset() -> None:
+def test_a_log_of_an_older_epoch_is_another_log_although_it_is_longer() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     restored(cluster, store, offset=1, epoch=cluster.world.image.epoch + 1)

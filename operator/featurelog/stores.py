@@ -35,9 +35,6 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SECRET = re.compile(r"(?i)secret|key|password|token|credential")
 _LONGEST = 300  # characters of a message
 
-os.environ.setdefault("RUST_LOG", "error")
-"""delta-rs reads it when it is imported. It would print warnings beside the error that a run ends with."""
-
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
@@ -59,7 +56,8 @@ NO_CREDENTIALS_SET = (
     "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, or give the pod or machine a role"
 )
 _OF_DELTA = {
-    r"no credentials found in chain|error occurred while loading credentials|169\.254\.169\.254": NO_CREDENTIALS_SET,
+    r"no credentials found in chain|error occurred while loading credentials": NO_CREDENTIALS_SET,
+    r"//169\.254\.169\.254/latest": NO_CREDENTIALS_SET,  # Amazon's; Google's service has the same address
     r"client error \(Connect\) (?P<why>.*)": "the store cannot be reached: {why}",
 }
 """Messages by patterns of the texts of delta-rs about a store that did not answer, which may have a group `why`."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from threading import Barrier, current_thread
 
@@ -66,6 +69,7 @@ AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during Lis
 
 
 NO_KEYS = "no credentials found in chain. Attempted:"
+GOOGLE = "http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token"
 
 
 @pytest.mark.parametrize(
@@ -84,6 +88,7 @@ NO_KEYS = "no credentials found in chain. Attempted:"
         ),
         (RuntimeError(f"Not supported\n \u21b3 {NO_KEYS}\n \u21b3 StorageOptions {HIDDEN}"), stores.NO_CREDENTIALS_SET),
         (OSError("Error performing PUT http://169.254.169.254/latest/api/token in 6 ms"), stores.NO_CREDENTIALS_SET),
+        (OSError(f"token request {GOOGLE} in 6 ms - 403 Forbidden"), f"token request {GOOGLE} in 6 ms - 403 Forbidden"),
         (
             OSError(
                 "GET http://h:1/ in 1s, after 2 retries - HTTP error\n\u21b3 client error (Connect)\n\u21b3 dns error"
@@ -97,6 +102,13 @@ NO_KEYS = "no credentials found in chain. Attempted:"
 def test_the_reason_of_a_refusing_store_is_one_short_line(error: Exception, message: str) -> None:
     assert stores.reason(error) == message
     assert stores.is_lost(error) is ("curlCode" in message)  # of these, only the network error means that it is away
+
+
+def test_delta_rs_prints_no_warnings_whichever_module_is_imported_first() -> None:
+    code = "import os, sys, featurelog; print('deltalake' in sys.modules, os.environ['RUST_LOG'])"
+    environment = {name: value for name, value in os.environ.items() if name != "RUST_LOG"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "False error\n"
 
 
 def test_credentials_of_an_opened_store_are_not_pickled_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:

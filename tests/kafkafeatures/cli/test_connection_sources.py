@@ -100,7 +100,7 @@ def test_flags_count_before_the_environment_and_that_before_the_default_profile(
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({PROFILE: "prod"}, "there is no profile 'prod'; its profiles are usual, secured, indirect"),
+        ({PROFILE: "prod"}, rf"there is no profile 'prod' \({PROFILE}\); its profiles are usual, secured, indirect"),
         ({PROFILE: "secured", SERVER: "a:1"}, f"{PROFILE} and {SERVER} are both set; unset one, or use flags"),
         ({PROFILE: "secured", CONFIG: "client.properties"}, f"{PROFILE} and {CONFIG} are both set"),
     ],
@@ -114,6 +114,17 @@ def test_variables_that_name_no_cluster_or_two_are_refused(
     with pytest.raises(CommandFailed, match=message) as failed:
         connection()
     assert failed.value.code == Exit.USAGE
+
+
+@pytest.mark.parametrize("value", ["", " "])
+@pytest.mark.parametrize("flag", ["--bootstrap-server", "--bootstrap-controller", "--profile"])
+def test_an_empty_flag_is_refused_and_does_not_stand_for_the_default_profile(
+    flag: str, value: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_profiles(folder)
+    with pytest.raises(SystemExit):
+        connection(flag, value)
+    assert f"argument {flag}: the value is empty; if it is that of a shell variable, set" in capsys.readouterr().err
 
 
 def test_credentials_of_a_profile_are_not_used_for_an_address_from_elsewhere(folder: Path) -> None:
@@ -148,7 +159,7 @@ def test_flags_to_copy_have_the_connection_that_was_used(
     [
         ("", "--profile prod", "config.toml: there is no profile 'prod'; write it there, as [profiles.prod]"),
         (PROFILES, "--profile prod", "there is no profile 'prod'; its profiles are usual, secured, indirect"),
-        ('default-profile = "prod"', "", "there is no profile 'prod'"),
+        ('default-profile = "prod"', "", "there is no profile 'prod' (default-profile); write it"),
         ("default-profile = 1", "", "default-profile: expected the name of a profile in quotes"),
         ("yes = true", "", "unknown key 'yes'; valid keys: default-profile, profiles"),
         ("[profiles.a]\nyes = true", "--profile a", "profiles.a: unknown key 'yes'; valid keys: bootstrap-server"),
@@ -195,6 +206,20 @@ def test_an_error_of_the_connection_names_its_source(
     assert f'that the node runs; the connection is that of {SERVER}", "exitCode": 5' in capsys.readouterr().err
     assert main(["describe", "--bootstrap-server", "127.0.0.1:1"]) == Exit.UNREACHABLE
     assert "the connection is that of" not in capsys.readouterr().err
+
+
+def test_an_api_server_that_is_away_is_not_said_to_be_of_the_profile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_profiles(folder)
+    clusters = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n"
+    contexts = "contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\n"
+    (folder / "kubeconfig").write_text(f"apiVersion: v1\nkind: Config\n{clusters}{contexts}")
+    monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
+    assert main(["serve", "orders", "--profile", "secured"]) == Exit.UNREACHABLE
+    failure = capsys.readouterr().err
+    assert "the API server http://127.0.0.1:1 cannot be reached" in failure
+    assert "profile" not in failure
 
 
 @pytest.mark.parametrize(

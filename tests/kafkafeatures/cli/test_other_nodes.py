@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.other_nodes import OtherNodes
-from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
@@ -91,6 +91,36 @@ async def test_the_failure_is_that_of_the_typed_address_if_no_node_of_this_clust
     with pytest.raises(ClusterUnreachable, match="first:9092: connection refused"):
         await nodes.observed(reads)
     assert nodes.current == SETTINGS
+
+
+async def test_a_reading_without_the_cluster_id_as_of_a_node_that_is_stopping_does_not_replace_the_nodes() -> None:
+    after = read_elsewhere("cluster-1")
+    stopping = replace(observation(BROKER), cluster_id=Unknown(AWAY.failure))
+    answers: list[Observation | ClusterUnreachable] = [observation(BROKER, OTHER), stopping, AWAY, after]
+    nodes = OtherNodes(SETTINGS)
+
+    async def read(settings: ClusterSettings) -> Observation:
+        answer = answers.pop(0)
+        if isinstance(answer, ClusterUnreachable):
+            raise answer
+        return answer
+
+    assert [await nodes.observed(read) for _ in range(2)][1] is stopping
+    assert await nodes.observed(read) is after
+
+
+@pytest.mark.parametrize("kind", [FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION])
+async def test_a_login_that_the_typed_address_refuses_is_not_sent_to_all_other_nodes(kind: FailureKind) -> None:
+    nodes, addresses = OtherNodes(SETTINGS), list[str]()
+    await nodes.observed(Reads(observation(BROKER, OTHER)))
+
+    async def refuse(settings: ClusterSettings) -> Observation:
+        addresses.append(",".join(map(str, settings.bootstrap_servers)))
+        raise ClusterUnreachable(Failure(kind, "first:9092", "refused"))
+
+    with pytest.raises(ClusterUnreachable, match="first:9092: refused"):
+        await nodes.observed(refuse)
+    assert addresses == ["first:9092"]
 
 
 async def test_a_first_reading_that_fails_is_not_tried_elsewhere() -> None:

@@ -84,7 +84,7 @@ def read_prometheus(
         try:
             evidence = read_evidence(PrometheusApi(transport), arguments.selector, label, window, matters)
         except PrometheusFailed as failed:
-            raise CommandFailed(f"Prometheus {name}: {failed}", Exit.UNREACHABLE, is_of_cluster=False) from None
+            raise CommandFailed(f"Prometheus {name}: {failed}", Exit.UNREACHABLE) from None
         except BrokersNotNamed as failed:
             pairs = ", ".join(f'{name}="{_short(value)}"' for name, value in sorted(failed.labels.items())[:_SHOWN])
             text = f"{failed}, such as those of {{{pairs}}}; use --broker-label LABEL, and --broker-pattern REGEX"

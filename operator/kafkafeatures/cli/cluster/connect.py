@@ -23,6 +23,7 @@ from kafkafeatures.cli.cluster.connection_sources import (
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.cli.shell.values import not_empty
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
@@ -49,11 +50,15 @@ def add_connection_flags(
     `-f` for the connection of a document.
     """
     group = parser.add_argument_group(heading)
-    group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
-    group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
+    for flag, nodes in (("--bootstrap-server", "brokers"), ("--bootstrap-controller", "controllers")):
+        first = f"{nodes} for the first connection"
+        group.add_argument(flag, type=not_empty, metavar="HOST:PORT[,..]", help=first)
     add_config_flags(group)
     group.add_argument(
-        "--profile", metavar="NAME", help="the connection of this name in ~/.config/kafkafeatures/config.toml"
+        "--profile",
+        type=not_empty,
+        metavar="NAME",
+        help="the connection of this name in ~/.config/kafkafeatures/config.toml",
     )
     if takes_document:
         group.add_argument(

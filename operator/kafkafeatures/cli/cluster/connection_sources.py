@@ -86,7 +86,7 @@ def fill_in(arguments: argparse.Namespace) -> None:
         if not _has_connection(arguments):
             from kafkafeatures.cli.cluster.profiles import default_profile, profile_named
 
-            if (profile := profile_named(name) if name else default_profile()) is not None:
+            if (profile := profile_named(name, PROFILE_VARIABLE) if name else default_profile()) is not None:
                 _use_profile(arguments, profile)
 
 

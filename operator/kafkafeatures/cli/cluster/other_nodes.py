@@ -11,16 +11,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.observe import ClusterUnreachable
-from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 
+_REFUSED = (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
+"""Kinds of failures of a node that is there, and refuses our user: to send the login to all others may lock it out."""
 _RUNNING = (NodeState.LIVE, NodeState.FENCED, NodeState.UNREACHABLE)
 """States of nodes whose addresses are tried, since a node that is away now may be back at the next reading."""
 
 
 class OtherNodes:
-    """The nodes of the last reading. `settings`: with the addresses that a person named. `current`: with those at which
-    the last reading succeeded.
+    """The nodes of the last reading that told the cluster's id. `settings`: with the addresses that a person named.
+    `current`: with those at which the last reading succeeded.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -28,14 +30,17 @@ class OtherNodes:
         self._last: Observation | None = None
 
     async def observed(self, read: Callable[[ClusterSettings], Awaitable[Observation]]) -> Observation:
-        """Read at the addresses of the person; if none answers, at those of the nodes. Raises ClusterUnreachable with
-        the failure at the former.
+        """Read at the addresses of the person; if none answers, at those of the nodes, unless our user is refused.
+        Raises ClusterUnreachable with the failure at the former.
         """
         try:
             observation, self.current = await read(self._settings), self._settings
         except ClusterUnreachable as error:
+            if error.failure.kind in _REFUSED:
+                raise
             observation = await self._read_elsewhere(read, error)
-        self._last = observation
+        if isinstance(observation.cluster_id, Known):  # without it nodes cannot be told from those of another cluster
+            self._last = observation
         return observation
 
     async def _read_elsewhere(

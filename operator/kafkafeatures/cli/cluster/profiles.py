@@ -42,13 +42,13 @@ def profiles_file() -> Path:
     return folder / "kafkafeatures" / "config.toml"
 
 
-def profile_named(name: str) -> Profile:
-    """The profile of this name. Raises CommandFailed."""
+def profile_named(name: str, source: str = "") -> Profile:
+    """The profile of this name. `source`: what names it, if the user did not type it. Raises CommandFailed."""
     file = profiles_file()
     profiles = _profiles(_content(file), file)
     if name not in profiles:
         names = f"its profiles are {', '.join(profiles)}" if profiles else f"write it there, as [profiles.{name[:60]}]"
-        raise _wrong(file, f"there is no profile {name[:60]!r}; {names}")
+        raise _wrong(file, f"there is no profile {name[:60]!r}{f' ({source})' if source else ''}; {names}")
     return _profile(name, profiles[name], file)
 
 
@@ -60,7 +60,7 @@ def default_profile() -> Profile | None:
     name = _content(file).get("default-profile", "")
     if not isinstance(name, str):
         raise _wrong(file, "default-profile: expected the name of a profile in quotes")
-    return profile_named(name) if name else None
+    return profile_named(name, "default-profile") if name else None
 
 
 def _content(file: Path) -> dict[str, Any]:

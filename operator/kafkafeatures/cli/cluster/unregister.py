@@ -86,9 +86,8 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
         raise CommandFailed(reason, Exit.BLOCKED)
     node = next((node for node in observation.nodes if node.id == node_id and role in node.roles), None)
     if node is None and observation.source.kind is not SourceKind.METADATA_LOG and observation.gaps:
-        raise CommandFailed(
-            f"whether broker {node_id} is registered is unknown: {observation.gaps[0]}", Exit.UNREACHABLE
-        )
+        text = f"whether broker {node_id} is registered is unknown: {observation.gaps[0]}"
+        raise CommandFailed(text, Exit.UNREACHABLE, is_of_cluster=True)
     if node is None:
         raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.USAGE)
     if role is Role.BROKER:

@@ -154,9 +154,13 @@ def document_of(name: str, settings: ClusterSettings, observation: Observation) 
     """The document in mode Observe, with the finalized levels. Raises CommandFailed if these are unknown."""
     cluster_id, levels = observation.cluster_id, observation.finalized
     if isinstance(cluster_id, Unknown):
-        raise CommandFailed(f"the cluster id could not be read: {cluster_id.failure}", Exit.UNREACHABLE)
+        raise CommandFailed(
+            f"the cluster id could not be read: {cluster_id.failure}", Exit.UNREACHABLE, is_of_cluster=True
+        )
     if isinstance(levels, Unknown):
-        raise CommandFailed(f"the finalized levels could not be read: {levels.failure}", Exit.UNREACHABLE)
+        raise CommandFailed(
+            f"the finalized levels could not be read: {levels.failure}", Exit.UNREACHABLE, is_of_cluster=True
+        )
     cluster: dict[str, Any] = {}
     if settings.bootstrap_servers:
         cluster["bootstrapServers"] = _listed(settings.bootstrap_servers)

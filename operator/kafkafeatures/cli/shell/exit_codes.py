@@ -71,8 +71,8 @@ class CommandFailed(Exception):
     problem.
 
     `what`, `where` and `remedy`: the parts of the line, for JSON, if they are known. `page`: the page of the
-    documentation about it, with its address; empty for none. `program`: name before the message. `is_of_cluster`: False
-    for another system, such as ZooKeeper, that the flags and profiles of a cluster do not name.
+    documentation about it, with its address; empty for none. `program`: name before the message. `is_of_cluster`: True
+    for a failure of the cluster that the connection is to, not of another system such as the API server or ZooKeeper.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class CommandFailed(Exception):
         remedy: str = "",
         page: str = "",
         program: str = PROGRAM,
-        is_of_cluster: bool = True,
+        is_of_cluster: bool = False,
     ) -> None:
         super().__init__(f"{message}; see {page}" if page else message)
         self.code, self.program, self.is_of_cluster = code, program, is_of_cluster

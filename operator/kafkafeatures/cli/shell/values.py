@@ -1,5 +1,5 @@
-"""argparse types for flags that several commands have: names of resources, durations, hashes of plans, ids of
-nodes, levels of features.
+"""argparse types for flags that several commands have: names, addresses, durations, hashes of plans, ids of nodes,
+levels of features.
 """
 
 from __future__ import annotations
@@ -28,6 +28,15 @@ class FeatureLevel(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}={self.level}"
+
+
+def not_empty(text: str) -> str:
+    """A text that is not empty. An empty one would count as none, and the command would use another cluster than the
+    one that was meant, such as that of the default profile.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the value is empty; if it is that of a shell variable, set the variable")
+    return text
 
 
 def duration(text: str) -> float:

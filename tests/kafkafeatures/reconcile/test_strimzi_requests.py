@@ -132,7 +132,7 @@ async def test_a_document_that_no_longer_names_the_driver_withdraws_its_request_
     assert len(strimzi.requests) == 3
 
 
-async def test_a_pod_that_strimzi_has_replaced_is_not_asked_for_once_more_by_a_document_without_the_driver() -> None:
+async def test_a_pod_that_strimzi_has_restarted_gets_no_second_request_once_the_driver_is_none() -> None:
     strimzi = await asked()
     strimzi.restart("broker-1")
     strimzi.api.edit(workload={"driver": "None"})

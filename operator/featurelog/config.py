@@ -38,7 +38,7 @@ from kafkafeatures.core.clients.coverage import window_length
 from kafkafeatures.core.clients.senders import ClientOwner
 
 LOCAL = "local[*]"
-_FOLDER = "invalid value; expected a path, not a URI"
+_NOT_A_PATH = "invalid value; expected a path, not a URI"
 
 
 class ConfigError(Exception):
@@ -93,7 +93,9 @@ _NOT_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeE
 """Exceptions of the YAML parser; all but the first two come from values that do not match their tags (`!!timestamp
 now`).
 """
-_EXPECTED = {list: "a list of folders or URIs", str: "a text", bool: "true or false", dict: "a mapping"}
+_EXPECTED = {str: "a text", bool: "true or false", dict: "a mapping"}
+_LISTS = {"inputs": "a list of folders or URIs", "releases": 'a list of releases in quotes, such as ["4.1"]'}
+"""What is expected in a field: by its type, or, for a list, by its name."""
 
 
 def read(path: Path) -> Config:
@@ -115,7 +117,7 @@ def read(path: Path) -> Config:
     _places([settings_document["output"]], f"{source}: output")
     for name in ("documents", "metrics"):
         if stores.is_uri(settings_document.get(name, "")):
-            raise ConfigError(f"{source}: {name}: {_FOLDER}")
+            raise ConfigError(f"{source}: {name}: {_NOT_A_PATH}")
     if mode not in MODES:
         raise ConfigError(f"{source}: mode: invalid value {mode!r}; expected {', '.join(MODES)}")
     spark = _checked(settings_document.get("spark", {}), _SPARK, f"{source}: spark.")
@@ -142,7 +144,7 @@ def read(path: Path) -> Config:
 def _places(uris: list[Any], prefix: str) -> list[str]:
     """The folders or URIs, if they can be used. prefix: begin of each message. Raises ConfigError."""
     if not all(isinstance(uri, str) and uri for uri in uris):
-        raise ConfigError(f"{prefix}: invalid value; expected {_EXPECTED[list]}")
+        raise ConfigError(f"{prefix}: invalid value; expected {_LISTS['inputs']}")
     try:
         for uri in uris:
             stores.check(uri)
@@ -158,7 +160,7 @@ def _clients(document: Mapping[str, Any], prefix: str, folder: Path) -> Clients:
             raise ConfigError(f"{prefix}{name}: required field is missing")
     releases, text = document["releases"], document.get("window", _WINDOW)
     if not all(isinstance(release, str) and re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", release) for release in releases):
-        raise ConfigError(f'{prefix}releases: invalid value; expected a list of releases in quotes, such as ["4.1"]')
+        raise ConfigError(f"{prefix}releases: invalid value; expected {_LISTS['releases']}")
     window_ms = window_length(text)
     if window_ms is None:
         raise ConfigError(f"{prefix}window: invalid value {text[:60]!r}; expected days or hours, such as 35d")
@@ -207,7 +209,8 @@ def _checked(document: Any, fields: Mapping[str, type], prefix: str) -> dict[str
             meant = f"did you mean {similar[0]!r}? " if similar else ""
             raise ConfigError(f"{prefix}{name}: unknown field; {meant}valid fields: {', '.join(fields)}")
         if not isinstance(value, fields[name]):
-            raise ConfigError(f"{prefix}{name}: invalid value {value!r}; expected {_EXPECTED[fields[name]]}")
+            expected = _LISTS[name] if fields[name] is list else _EXPECTED[fields[name]]
+            raise ConfigError(f"{prefix}{name}: invalid value {value!r}; expected {expected}")
     return document
 
 

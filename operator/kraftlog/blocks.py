@@ -70,7 +70,7 @@ def take_block(
             sink.judge_weight()
         next_topic = last
         new_topics = NewTopics(first, np.array(created_at, dtype=np.int64))
-        for key, values, ends in records.waiting(next_record, until):
+        for key, values, ends in records.collected_runs(next_record, until):
             same_type = SameTypeRecords(data, values, ends, partitions, new_topics)
             if len(values) < _FEW:
                 applied = same_type.apply_none()

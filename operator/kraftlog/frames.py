@@ -30,31 +30,31 @@ _ALL = 0xFF  # bits of a byte
 _NULL = 1  # zigzag of -1, the length of a key that is not there
 _WIDEST = 3  # bytes that the length of a value may have here: up to 1 MiB
 
-_WAITS = np.zeros(_CONTINUES, dtype=np.bool_)
+_IS_COLLECTED = np.zeros(_CONTINUES, dtype=np.bool_)
 """By api key: True if its records are collected with others of their type, to be applied together."""
-_WAITS[[table.PARTITION.key, table.PARTITION_CHANGE.key]] = True
+_IS_COLLECTED[[table.PARTITION.key, table.PARTITION_CHANGE.key]] = True
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Records of a section. values, ends: positions of the value of each. api: api key of each. times: number of
+    """Records of a section. values, ends: positions of the value of each. api: api key of each. counts: number of
     records by api key. wanted: by api key, 1 if its records are applied, 0 if they are only counted.
     """
 
     values: Positions
     ends: Positions
     api: Bytes
-    times: list[int]
+    counts: list[int]
     wanted: bytes
 
     def has_any(self, keys: Iterable[int]) -> bool:
         """True if there is a record of one of these api keys."""
-        return any(self.times[key] for key in keys)
+        return any(self.counts[key] for key in keys)
 
     @property
     def skipped(self) -> dict[int, int]:
         """Number of records of the keys that are only counted."""
-        return {key: times for key, times in enumerate(self.times) if times and not self.wanted[key]}
+        return {key: count for key, count in enumerate(self.counts) if count and not self.wanted[key]}
 
     def indexes(self, key: int) -> Positions:
         """The indexes of the records with this api key."""
@@ -64,16 +64,16 @@ class Frames:
         """(index, api key, start, end of the value) of the records that must be decoded one by one, in order: without
         those that are collected, and those with the indexes `done`.
         """
-        selected = (np.frombuffer(self.wanted, dtype=np.bool_) & ~_WAITS).take(self.api)
+        selected = (np.frombuffer(self.wanted, dtype=np.bool_) & ~_IS_COLLECTED).take(self.api)
         selected[done] = False
         at = np.flatnonzero(selected)
         yield from zip(*(each.tolist() for each in (at, self.api[at], self.values[at], self.ends[at])), strict=True)
 
-    def waiting(self, first: int, end: int) -> Iterator[tuple[int, Positions, Positions]]:
+    def collected_runs(self, first: int, end: int) -> Iterator[tuple[int, Positions, Positions]]:
         """The collected records with indexes from `first` on and below `end`, in order: for each run of one type (api
         key, starts of values, ends of values).
         """
-        at = first + np.flatnonzero(_WAITS.take(self.api[first:end]))
+        at = first + np.flatnonzero(_IS_COLLECTED.take(self.api[first:end]))
         if not len(at):
             return
         kinds = self.api[at]
@@ -99,9 +99,9 @@ def frames(data: memoryview, edges: Positions, wanted: bytes) -> Frames | None:
     if heads is None:
         return None
     values[unlike], api[unlike] = heads.values, heads.api
-    times = np.bincount(heads.api, minlength=_CONTINUES)
-    times[sample.api] += len(starts) - len(unlike)
-    return Frames(values, value_ends, api, times.tolist(), wanted)
+    counts = np.bincount(heads.api, minlength=_CONTINUES)
+    counts[sample.api] += len(starts) - len(unlike)
+    return Frames(values, value_ends, api, counts.tolist(), wanted)
 
 
 class _RecordHeads(NamedTuple):

@@ -24,7 +24,7 @@ from kraftlog.replay import ONLY_NO_OP
 from kraftlog.rules import ranges_of
 from kraftlog.schema import NAMES, table
 from kraftlog.state import KRAFT_VERSION_FEATURE
-from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
+from kraftlog.transactions import ABORT, BEGIN, END, TRANSACTION_KEYS, Transactions
 
 Data = Mapping[str, Any]
 _LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0, the only one that Kafka 3.4 added
@@ -164,22 +164,23 @@ class HistoryReader:
     """Takes a log in order. Not thread-safe. `begins_at`: the offset of its first record."""
 
     def __init__(self, *, begins_at: int) -> None:
-        self._complete = begins_at == 0  # then a value that no record has set does not exist; else it is not known
+        self._complete = begins_at == 0  # then a value that is not here does not exist; else it is not known
         self._after_gap = False  # as in `Event`
         self._levels: dict[str, int] = {}
         self._migration: int | None = None  # the state of the migration, by its code
         self._voters: tuple[int, ...] | None = None
         self._transactions: Transactions[Event] = Transactions(MAX_PENDING)
         self._transaction_begin = 0  # offset of the Begin of the last transaction
+        self._is_doubtful = False  # the last transaction has a record that was not understood
 
     @property
     def is_complete(self) -> bool:
-        """True if no records before are missing, or there was a snapshot after the last gap."""
+        """True if all records before were understood and none is missing, or if there was a snapshot since."""
         return self._complete
 
     @property
     def levels(self) -> Mapping[str, int] | None:
-        """Finalized levels so far, of features that have one; None if records are missing."""
+        """Finalized levels so far, of features that have one; None if the state is not complete."""
         return self._levels if self._complete else None
 
     @property
@@ -189,12 +190,12 @@ class HistoryReader:
 
     def miss(self) -> None:
         """Note that records are missing: known values may have changed, and an open transaction may have ended."""
-        self._complete, self._after_gap = False, True
+        self._after_gap = True
         self._transactions.forget()
-        self._levels, self._migration, self._voters = {}, None, None
+        self._forget_values()
 
     def pass_snapshot(self, image: Image) -> None:
-        """Take in the state of a snapshot at this offset. It changes nothing if no records are missing before it."""
+        """Take in the state of a snapshot at this offset. It changes nothing if the state is complete."""
         if self._complete:
             return
         self._levels = dict(image.features)
@@ -214,8 +215,7 @@ class HistoryReader:
                 offset = record.offset
                 yield from self._record(batch, record.key, record.value, offset, record.timestamp_ms)
         except MalformedError as error:
-            change = NotUnderstood("records of a batch", str(error))
-            yield Event(offset, batch.max_timestamp, change, offset, batch.max_timestamp, self._after_gap)
+            yield self._doubt(NotUnderstood("records of a batch", str(error)), offset, batch.max_timestamp)
 
     def _record(self, batch: Batch, key: bytes | None, value: bytes | None, offset: int, at: int) -> Iterator[Event]:
         """The events that take effect with a record, or one for a record that is not understood. `at`: in ms."""
@@ -230,7 +230,7 @@ class HistoryReader:
             reason = content.reason.value if isinstance(content, Raw) else content.detail
             unnamed = f"record {content.key}"
             name = f"control {unnamed}" if batch.is_control else NAMES.get(content.key, unnamed)
-            yield Event(offset, at, NotUnderstood(name, reason), offset, at, self._after_gap)
+            yield self._doubt(NotUnderstood(name, reason), offset, at)
             return
         if content.type.control:
             if content.type.key in _CONTROL:
@@ -246,6 +246,16 @@ class HistoryReader:
             event = Event(offset, at, change, offset, at, self._after_gap)
             yield from self._effects(self._transactions.take(event), offset, at)
 
+    def _doubt(self, change: NotUnderstood, offset: int, at: int) -> Event:
+        """The event of a record that is not understood: known values may have changed, at once or at the End."""
+        self._forget_values()
+        self._is_doubtful = True
+        return Event(offset, at, change, offset, at, self._after_gap)
+
+    def _forget_values(self) -> None:
+        self._complete = False
+        self._levels, self._migration, self._voters = {}, None, None
+
     def _control_event(self, change: Change | None, offset: int, at: int) -> Iterator[Event]:
         """The event of a control record, which takes effect at once: transactions have none."""
         if change is not None and (effect := self._with_previous(change)) is not None:
@@ -258,12 +268,14 @@ class HistoryReader:
         except ContradictionError:  # after a gap an End may come without its Begin
             return
         if key == BEGIN:
-            self._transaction_begin = offset
+            self._transaction_begin, self._is_doubtful = offset, False
         elif key == ABORT and open_:
             yield Event(
                 offset, at, AbortedTransaction(self._transaction_begin, len(open_)), offset, at, self._after_gap
             )
         yield from self._effects(effects, offset, at)
+        if key == END and self._is_doubtful:
+            self._forget_values()
 
     def _effects(self, events: Iterable[Event], offset: int, at: int) -> Iterator[Event]:
         """The events that take effect with the record at this offset, in order."""
@@ -275,7 +287,7 @@ class HistoryReader:
     def _with_previous(self, change: Change) -> Change | None:
         """Note a change that takes effect. Returns it with the previous value; None if it changes nothing.
 
-        A value that was never set is None as `previous` if records are missing; else it is 0, or no voters.
+        A value that is not known is None as `previous` if the state is not complete; else it is 0, or no voters.
         """
         match change:
             case LevelChange(feature=name, level=level, takes_effect=True):

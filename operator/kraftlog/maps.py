@@ -1,9 +1,8 @@
 """Persistent mappings for images: `VersionedMap` can be changed, and gives an immutable `FrozenMap` at any time.
 
-Both keep their keys in
-buckets of up to about a thousand keys, and share them (copy on write): a change copies one bucket and the list of
-buckets, never the whole mapping. So a change among a million keys costs as much as among a thousand, and an image that
-was returned does not change.
+Both keep their keys in buckets of up to about a thousand keys, and share them (copy on write): a change copies one
+bucket and the list of buckets, never the whole mapping. So a change among a million keys costs as much as among a
+thousand, and an image that was returned does not change.
 
 Up to a thousand keys are iterated in the order of insertion, like in a dict; more in no order.
 """
@@ -174,8 +173,6 @@ def _spread(buckets: list[dict[K, V]], size: int) -> list[dict[K, V]]:
     count = len(buckets)
     while size > FULL * count:
         count *= _MORE
-    if count == len(buckets):
-        return buckets
     spread: list[dict[K, V]] = [{} for _ in range(count)]
     for key, value in chain.from_iterable(bucket.items() for bucket in buckets):
         spread[_place(key, spread)][key] = value

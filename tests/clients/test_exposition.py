@@ -146,7 +146,7 @@ def test_a_metric_of_the_zookeeper_session_shows_a_broker_older_than_kafka_4() -
         assert read(f"{without_purgatory}{name} 0.0\n").accepts_removed
 
 
-def test_a_start_told_by_kafka_is_exact_to_a_minute_and_a_rounded_start_to_a_second() -> None:
+def test_a_start_reported_by_kafka_is_exact_to_a_minute_and_a_rounded_start_to_a_second() -> None:
     beside = strimzi(COUNTERS).replace(AGENT, BESIDE)
     kafka = beside.replace(process_start(), f"kafka_server_app_info_start_time_ms {START + 8000}\n")
     assert (read(kafka).start, read(kafka).start_error) == (START + 8000, 60_000)

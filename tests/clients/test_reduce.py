@@ -117,6 +117,15 @@ def test_each_layout_has_the_same_counts(layout) -> None:  # type: ignore[no-unt
     assert sorted(counts.values()) == [1, 5]
 
 
+@FEW
+@given(st.lists(st.integers(0, 9_999), min_size=1))
+def test_the_first_and_the_last_time_of_an_hour_are_those_of_all_its_lines_in_any_order(times: list[int]) -> None:
+    counter = RequestCounter(str)
+    counter.add([plain(AT + time, body()).encode() for time in times])
+    (hour,) = counter.close()
+    assert (hour.first, hour.last) == (AT + min(times), AT + max(times))
+
+
 def test_a_line_that_a_crash_joined_from_two_requests_is_not_counted() -> None:
     first, second = plain(AT, body(client="first")), plain(AT, body(client="second"))
     lines = [first, first[: len(first) // 2] + second, first, second]

@@ -57,6 +57,10 @@ def test_the_defaults_are_mode_permissive_and_spark_on_this_machine(tmp_path: Pa
         (SHORT + "clients: {inputs: [e]}", "clients.releases: required field is missing"),
         (SHORT + "clients: {releases: ['4.1']}", "clients.inputs: required field is missing"),
         (
+            SHORT + "clients: {releases: '4.1'}",
+            """clients.releases: invalid value '4.1'; expected a list of releases in quotes, such as ["4.1"]""",
+        ),
+        (
             SHORT + "clients: {input: [e]}",
             "clients.input: unknown field; did you mean 'inputs'? valid fields: inputs, ",
         ),

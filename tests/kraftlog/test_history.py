@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from kraftlog import Batch, Image, Replay, walk
+from kraftlog.encoding import seal
 from kraftlog.history import (
     AbortedTransaction,
     Change,
@@ -217,3 +218,37 @@ def test_a_record_that_is_not_understood_is_an_event_of_its_own() -> None:
     assert [one.subject for one in found if isinstance(one, NotUnderstood)] == [
         "FEATURE_LEVEL_RECORD", "FEATURE_LEVEL_RECORD", "record 77",
     ]  # fmt: skip
+
+
+UNREAD = bytes((1, 77, 0)) + b"?"
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        log([UNREAD], start=1),
+        log([begin(), UNREAD, end()], start=1),
+        log([begin(), level("a", 1), UNREAD, end()], start=1),  # which takes effect after the level
+        seal(
+            b"?",
+            base_offset=1,
+            leader_epoch=1,
+            attributes=0,
+            last_offset_delta=0,
+            base_timestamp=NOW,
+            max_timestamp=NOW,
+            count=1,
+        ),
+    ],
+    ids=["record", "transaction", "transaction-after-a-level", "batch"],
+)
+def test_no_value_is_known_after_a_record_that_is_not_understood_until_a_snapshot_has_it(between: bytes) -> None:
+    reader = HistoryReader(begins_at=0)
+    changes(log([level("a", 1), level("b", 1)]), reader)
+    changes(between, reader)
+    assert (reader.is_complete, reader.levels) == (False, None)
+    again = read(log([level("a", 1), level("b", 2)], start=9), reader)
+    assert [event.change for event in again] == [LevelChange("a", 1, None), LevelChange("b", 2, None)]
+    assert not any(event.after_gap for event in again)
+    reader.pass_snapshot(image_of(level("a", 1), level("b", 2)))
+    assert changes(log([level("b", 3)], start=11), reader) == [LevelChange("b", 3, 2)]

@@ -168,8 +168,8 @@ def test_an_aborted_transaction_changes_no_state_of_the_judge() -> None:
 
 
 def test_an_abort_without_its_begin_makes_the_state_unknown() -> None:
-    values = [topic(), abort(), partition(), topic()]
-    assert offsets({segment(50): log(values, start=50)}) == []
+    assert offsets({segment(50): log([topic(), partition(), topic()], start=50)}) == [52]
+    assert offsets({segment(50): log([topic(), abort(), partition(), topic()], start=50)}) == []
 
 
 def test_a_record_that_only_controllers_refuse_has_its_effect_on_later_checks() -> None:

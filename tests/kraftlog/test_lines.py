@@ -100,10 +100,11 @@ def test_lines_are_the_same_for_any_number_of_lines_at_once(at_once: int, monkey
 def test_the_text_in_memory_does_not_grow_with_the_batch() -> None:
     entity = tuple({"entityType": "", "entityName": None} for _ in range(20_000))
     quota = frame(CLIENT_QUOTA, {"entity": entity, "key": "", "value": 1.0, "remove": False})
-    items, single_entries = compare_lines(batch(0, no_op()) + batch(1, *[quota] * 30), lines)
-    assert len(single_entries) == 1
-    # An item takes 36 characters of JSON, and two records have more bytes than a text is made of (`_AT_ONCE`).
-    assert max(len(str(item)) for item in items) < 3 * 36 * len(entity)
+    texts, single_entries = compare_lines(batch(0, no_op()) + batch(1, *[quota] * 30), lines)
+    assert len(single_entries) == 1  # the other records are written directly from their bytes
+    # A pair of `entity` takes 36 characters of JSON. Two records have more bytes than a text is made of (`_AT_ONCE`),
+    # so no text has three of the 30.
+    assert max(len(str(text)) for text in texts) < 3 * 36 * len(entity)
 
 
 def test_lines_of_unusually_framed_records_equal_those_of_single_records() -> None:

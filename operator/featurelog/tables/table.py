@@ -115,7 +115,11 @@ SPAN = (
     Column("to_offset", pa.int64(), "offset from which it is no longer true; null: true at the end of the log"),
     Column("to_ts", TIME, "time of `to_offset`; also null if only a snapshot shows the end"),
     Column("source", pa.string(), "`record`, `control` (record of the quorum), or `snapshot` (a state, not an event)"),
-    Column("after_gap", pa.bool_(), "records before it are missing: its beginning and the state before are uncertain"),
+    Column(
+        "after_gap",
+        pa.bool_(),
+        "records before it are missing or not decoded: its beginning and the state before are uncertain",
+    ),
     Column(
         "committed",
         pa.string(),

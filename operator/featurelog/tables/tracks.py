@@ -38,7 +38,7 @@ class Point:
 
     offset, at_ms: of the record or End; at_ms None: not known, as only a snapshot shows it.
     not_after_ms: the latest time at which it can have happened. source: `record`, `control` or `snapshot`.
-    after_gap: records before it are missing. evidence: the record itself.
+    after_gap: records before it are missing or not decoded. evidence: the record itself.
     """
 
     offset: int

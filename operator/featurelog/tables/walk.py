@@ -78,9 +78,10 @@ class _Walk:
         self.noted: Counter[str] = Counter()  # notes by kind, also those beyond `_MOST`
         all_findings = list(findings(history.log))
         self.impossible = deque(finding for finding in all_findings if finding.end_offset is None)  # not noted yet
-        self.refused = frozenset(finding.at.offset for finding in self.impossible)  # their contradictions are noted
+        # `_piece` notes each of them, so `_mark` and `_apply` do not.
+        self.impossible_offsets = frozenset(finding.at.offset for finding in self.impossible)
         self.in_snapshots = [finding for finding in all_findings if finding.end_offset is not None]
-        self.since_gap = False  # records before this point are missing, and no snapshot was read since
+        self.since_gap = False  # records before are missing or not decoded, and no snapshot was read since
 
     def run(self) -> History:
         history, log = self.history, self.history.log
@@ -115,16 +116,16 @@ class _Walk:
 
     def _save(self, recorder: Recorder) -> None:
         """Save the state of the walk."""
-        recorder.save(STEP, [{name: getattr(kept, name) for name in names} for kept, names in self._kept()])
+        recorder.save(STEP, [{name: getattr(owner, name) for name in names} for owner, names in self._saved()])
 
     def _continue(self, earlier: Checkpoint) -> None:
         """Continue from a state that was saved."""
-        for (kept, _), values in zip(self._kept(), earlier.state(STEP), strict=True):
+        for (owner, _), values in zip(self._saved(), earlier.state(STEP), strict=True):
             for name, value in values.items():
-                setattr(kept, name, value)
+                setattr(owner, name, value)
 
-    def _kept(self) -> tuple[tuple[object, Sequence[str]], ...]:
-        """Objects of which a checkpoint keeps attributes, with the names of these."""
+    def _saved(self) -> tuple[tuple[object, Sequence[str]], ...]:
+        """Objects of which a checkpoint saves attributes, with the names of these."""
         return (self, _OF_WALK), (self.history, _OF_HISTORY)
 
     def _committed_below(self) -> int:
@@ -199,7 +200,7 @@ class _Walk:
             effects = self.transactions.mark(key)
         except ContradictionError as error:
             # Behind a gap, a mark without a Begin is no contradiction: the Begin may be missing.
-            if at.offset not in self.refused and (open_ is not None or not self.since_gap):
+            if at.offset not in self.impossible_offsets and (open_ is not None or not self.since_gap):
                 self._doubt("contradiction_in_log", f"{error}, at offset {at.offset}", at)
             return
         if key == BEGIN:
@@ -227,11 +228,9 @@ class _Walk:
         is_type_known = row["record_type"] is not None
         if row["is_control"] or not is_type_known or row["api_key"] in KEYS:
             record_type = row["record_type"] or f"type {row['api_key']}"
-            self._add(
-                Doubt(
-                    "not_decoded", f"a record of {record_type} at offset {at.offset} was not decoded: {row['reason']}"
-                )
-            )
+            text = f"a record of {record_type} at offset {at.offset} was not decoded: {row['reason']}"
+            self._add(Doubt("not_decoded", text))
+            self.history.base, self.since_gap = None, True
 
     def _point(self, at: Evidence, source: str, evidence: Evidence) -> Point:
         return Point(at.offset, at.at_ms, at.at_ms if at.at_ms is not None else -1, source, self.since_gap, evidence)
@@ -276,7 +275,7 @@ class _Walk:
             RULES[key](state, data)
         except ContradictionError as error:
             # Behind a gap, the node that the record is about may have registered in the gap.
-            if not self.since_gap and evidence.offset not in self.refused:
+            if not self.since_gap and evidence.offset not in self.impossible_offsets:
                 self._doubt("contradiction_in_log", f"{error}, at offset {evidence.offset}", evidence)
             return
         if key in (table.FEATURE_LEVEL.key, table.REMOVE_FEATURE_LEVEL.key):

@@ -47,7 +47,7 @@ class ClientSender(StatusRecord, frozen=True, kw_only=True):
 
 
 class ClientsStatus(StatusRecord, frozen=True, kw_only=True):
-    """Evidence about clients, for people: decisions use the evidence itself. `verdict`: a ClientVerdict."""
+    """Evidence about clients for one target. `verdict`: a ClientVerdict."""
 
     KEY: ClassVar[tuple[str, ...]] = ("target",)
 

@@ -48,7 +48,7 @@ from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
 from kafkafeatures.reconcile.pods import Pods, pods_of, withdraw
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
-from kafkafeatures.reconcile.withdrawals import release, without_requests
+from kafkafeatures.reconcile.withdrawals import withdraw_all, without_requests
 
 FULL_READING_EVERY = 600.0
 """Seconds between full readings of the cluster of a resource at rest. In between, nodes are not asked as long as the
@@ -364,7 +364,7 @@ class Controller:
         status = self._of(key).last.status
         for intent in asked_among(sent_in(status)):
             self._claims.acts(key, by=intent.step.by)
-        if await release(status, partial(withdraw, self._api, key.namespace), self._sleep, key.log_fields):
+        if await withdraw_all(status, partial(withdraw, self._api, key.namespace), self._sleep, key.log_fields):
             self._claims.acted(key)
         self._caches.pop(key, None)
         self._claims.forget(key)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # of Kubernetes, which a command on levels does not import
 
 Withdraw = Callable[[RestartNode], Awaitable[Outcome]]
 """Function that withdraws a request."""
-RELEASE_AFTER = (0.0, 1.0, 2.0, 4.0)
+WITHDRAW_AFTER = (0.0, 1.0, 2.0, 4.0)
 """Seconds before each try to withdraw the requests of a deleted resource, well within the deadline of the queue."""
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ async def without_requests(status: Status, at: Stamp, withdraw: Withdraw | None)
     return status
 
 
-async def release(
+async def withdraw_all(
     status: Status, withdraw: Withdraw, sleep: Callable[[float], Awaitable[None]], labels: Mapping[str, object]
 ) -> bool:
     """Withdraw the requests of a deleted resource, several times where that is refused or not answered: nothing looks
@@ -76,7 +76,7 @@ async def release(
     """
     steps = _waiting_in(status)
     are_all = 0 < len(steps) == len(status.intents)
-    for pause in RELEASE_AFTER:
+    for pause in WITHDRAW_AFTER:
         await sleep(pause)
         steps = [step for step in steps if not is_withdrawn(step, await withdraw(step), labels)]
         if not steps:

@@ -220,7 +220,7 @@ async def test_a_dry_run_names_each_znode_that_the_copy_would_fail_at_or_lose(zn
         "/config/brokers/one": {"version": 1, "config": {}},
         "/kafka-acl/Topic/t": b"{",
         "/kafka-acl/Other/t": b"",
-        "/config/topics/large": b"{" + b" " * 950_000,
+        "/config/topics/large": b"{" + b" " * 950_000,  # no JSON, and too large: two findings
     }  # fmt: skip
     for path, content in wrong.items():
         znodes.write(path, content)

@@ -77,6 +77,15 @@ def test_a_level_after_a_removal_is_a_change_of_its_own_kind() -> None:
     assert [row["change"] for row in levels(copies_of(log([leader(3001), *items])))] == ["finalized", "downgraded"]
 
 
+def test_the_state_before_is_uncertain_after_a_record_that_was_not_decoded_until_a_snapshot_has_it() -> None:
+    unknown, group = bytes([1, 99, 0]), "group.version"
+    data = log([*healthy(), unknown, level(group, 1), no_op(), level(group, 0)])
+    files = {segment_name(0): data, **snapshot_at(12, data)}
+    first, second = levels([copy("3001", files)], group)
+    assert (first["from_offset"], first["previous_level"], first["change"]) == (10, None, "seen")
+    assert (first["after_gap"], second["after_gap"]) == (True, False)
+
+
 def test_the_two_layouts_of_a_level_record_give_the_same_rows() -> None:
     """Kafka 3.0 to 3.2 finalized a range under the same key and version."""
     data = {"name": "metadata.version", "minFeatureLevel": 1, "maxFeatureLevel": 3}

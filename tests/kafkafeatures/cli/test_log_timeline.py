@@ -179,9 +179,10 @@ def test_the_timeline_shows_no_change_of_an_open_transaction(
 
 
 def test_an_unknown_record_makes_later_changes_uncertain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / FIRST).write_bytes(batch(0, bytes((1, 12, 99)) + b"?"))
-    (found, _) = timeline(capsys, tmp_path, Exit.FAILED)
+    (tmp_path / FIRST).write_bytes(batch(0, bytes((1, 12, 99)) + b"?", level("a", 1)))
+    (found, change, _) = timeline(capsys, tmp_path, Exit.FAILED)
     assert (found["event"], found["what"]) == ("NotUnderstood", "FEATURE_LEVEL_RECORD")
+    assert (change["level"], change["previous"]) == (1, None)
 
 
 def test_log_timeline_prints_the_same_events_in_yaml(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from ipaddress import ip_network
 
@@ -16,24 +17,6 @@ from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 from kafkafeatures.notify.settings import NotifySettings
 from kafkafeatures.settings import OperatorSettings
 
-VARIABLES = (
-    "NAMESPACES",
-    "LISTEN",
-    "LOG_FORMAT",
-    "LOG_LEVEL",
-    "ALLOW_ADDRESS",
-    "DENY_ADDRESS",
-    "MEMORY_PER_CLUSTER",
-    "MEMORY_ALL_CLUSTERS",
-    "RECORDER_FOLDER",
-    "RECORDER_PER_CLUSTER",
-    "RECORDER_ALL_CLUSTERS",
-    "NOTIFY_URL_FILE",
-    "NOTIFY_FORMAT",
-    "NOTIFY_EVENTS",
-    "NOTIFY_SENDER",
-    "NOTIFY_ALLOW_HTTP",
-)
 MIB = 2**20
 LONGEST = "a" * 63
 
@@ -54,8 +37,8 @@ class Started:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    for one in VARIABLES:
-        monkeypatch.delenv(f"KAFKAFEATURES_{one}", raising=False)
+    for variable in [name for name in os.environ if name.startswith("KAFKAFEATURES_")]:
+        monkeypatch.delenv(variable)
     operator = Started()
     monkeypatch.setattr(app, "run", operator.run)
     monkeypatch.setattr(logs, "configure", operator.configure)

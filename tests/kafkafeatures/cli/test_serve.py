@@ -249,10 +249,10 @@ def test_a_page_does_not_wait_for_a_slow_reading(kube: Kube, monkeypatch: pytest
     assert subject.first() == 1
     answered.clear()
     kube.seconds = EVERY
-    assert subject.picture().value == 1
+    assert subject.latest().value == 1
     monkeypatch.setattr(live, "READING_TIMEOUT", 10.0)
     answered.set()
-    assert subject.picture().value == 2
+    assert subject.latest().value == 2
     reader.close()
 
 

@@ -51,7 +51,7 @@ def test_a_document_without_levels_is_in_sync() -> None:
     assert isinstance(deciding({}), Done)
 
 
-def test_a_level_is_in_sync_once_every_live_node_reports_it() -> None:
+def test_a_level_is_not_in_sync_while_a_live_node_reports_a_lower_one() -> None:
     late = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     decision = deciding({"metadata.version": 21}, late)
     assert isinstance(decision, Wait)

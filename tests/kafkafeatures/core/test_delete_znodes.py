@@ -390,7 +390,7 @@ def test_the_intent_of_a_deletion_does_not_cover_the_same_deletion_again() -> No
     assert not WHOLE.is_asked_for_by(WHOLE)
 
 
-def test_the_content_of_the_deleted_znode_stays_in_the_status_until_the_rollback_ends() -> None:
+def test_the_content_of_the_deleted_znode_stays_in_the_status_while_rolling_back() -> None:
     remembered = MigrationStatus(phase="RollingBack", kept_migration_node=progress().text)
     previous = replace(EMPTY, migration=remembered)
     look = looks(wanting(Desired.ROLLED_BACK), cluster(Position.PRE_MIGRATION), status=previous)

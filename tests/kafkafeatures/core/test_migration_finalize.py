@@ -14,7 +14,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, Status, Via
+from kafkafeatures.api.status import Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.facts.observation import Observation, Unknown
@@ -157,11 +157,12 @@ def test_finalizing_continues_with_its_consent_and_stops_without_it_or_if_dual_w
     )
 
 
-def test_finalizing_needs_a_new_approval_after_the_status_was_lost() -> None:
-    first = approved(cluster(P.DUAL_WRITE))
-    assert_blocked_by_lost_flag(looks(FINALIZING, without_flag(3001), status=EMPTY), 3001)
-    unseen = replace(first.wanted, may_approve_unseen=False)  # as where the status remembers no contact
-    assert_blocked_by_lost_flag(looks(unseen, without_flag(3001)), 3001)
+def test_an_approval_from_before_the_status_was_lost_does_not_finalize() -> None:
+    approved_before = approved(cluster(P.DUAL_WRITE))
+    assert restarted(looks(approved_before.wanted, without_flag(3001))) == 3002
+    # no status shows that the approved plan was seen
+    after_the_loss = replace(approved_before.wanted, may_approve_unseen=False)
+    assert_blocked_by_lost_flag(looks(after_the_loss, without_flag(3001)), 3001)
 
 
 REQUESTED = approved(cluster(P.DUAL_WRITE))

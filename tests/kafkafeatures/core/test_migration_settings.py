@@ -79,7 +79,7 @@ def test_the_lines_of_controllers_have_super_users_if_brokers_have_an_authorizer
         assert principals not in lines_of(shape, replace(KNOWN, allows_everyone=True)).add
 
 
-def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed_unlike_a_value_in_the_file() -> None:
+def test_a_protocol_version_in_the_file_has_to_be_removed_unlike_its_default_and_a_flag_of_false() -> None:
     node_settings = settings_of(Shape.KRAFT_BROKER) | {
         IBP: Setting(SettingSource.DEFAULT, "3.9-IV0"),
         FLAG: Setting(SettingSource.FILE, "false"),

@@ -50,7 +50,11 @@ def test_every_intermediate_state_of_a_plan_satisfies_the_dependencies_of_featur
     """If the dependencies hold before the plan and after it, they hold after each step."""
 
     def in_order(levels: dict[str, int]) -> bool:
-        return all(levels.get(n, 0) >= m for f, v in levels.items() for n, m in dependencies(f, v).items())
+        return all(
+            levels.get(required, 0) >= required_level
+            for feature, level in levels.items()
+            for required, required_level in dependencies(feature, level).items()
+        )
 
     changes = changes_between(desired, finalized)
     states = list(
@@ -58,7 +62,8 @@ def test_every_intermediate_state_of_a_plan_satisfies_the_dependencies_of_featur
     )
     if in_order(states[0]) and in_order(states[-1]):
         assert all(in_order(state) for state in states)
-    assert {**finalized, **desired} == states[-1] | {k: v for k, v in desired.items() if v == 0}
+    # The last state has the desired levels. A feature without a level has level 0, so no change sets it to 0.
+    assert {**finalized, **desired} == states[-1] | {feature: 0 for feature, level in desired.items() if level == 0}
 
 
 # --- bundles ---

@@ -92,8 +92,10 @@ def test_a_reconciliation_without_a_reading_keeps_the_conditions_of_approval_and
 
 def test_a_reading_of_another_cluster_removes_the_condition_approval_required() -> None:
     decision = decide(DesiredState({}, cluster_id="another"), observation())
-    made = status_of_wrong_cluster(decision, generation=1, previous=waiting({}), at=NOW)
-    assert "ApprovalRequired" not in conditions(made)
+    previous = waiting({})
+    assert "ApprovalRequired" in conditions(previous)
+    status = status_of_wrong_cluster(decision, generation=1, previous=previous, at=NOW)
+    assert "ApprovalRequired" not in conditions(status)
 
 
 @pytest.mark.parametrize("status_without_reading", [failed, invalid, away, unread])

@@ -30,7 +30,7 @@ from kafkafeatures.core.roll.snapshots import (
     DEFAULT_INTERVAL,
     LONGEST_INTERVAL,
     REGISTERS_WITHIN,
-    RESTARTS_COUNT,
+    RESTARTS_COUNT_FOR,
     GivenUp,
     PendingSnapshot,
     PlannedAbsence,
@@ -111,6 +111,7 @@ def test_a_controller_waits_until_a_snapshot_after_the_downgrade_must_exist() ->
 
 
 def test_the_wait_for_a_snapshot_counts_from_the_last_downgrade() -> None:
+    """66 min after that of 10 min ago, so in 56 min."""
     given_up = {(SHARE, 2): NOW - 50 * MINUTE, (METADATA, 29): NOW - 10 * MINUTE, (METADATA, 28): NOW - 30 * MINUTE}
     assert minutes(wait_for(controller_to_restart(), given_up=given_up)) == pytest.approx(56)
 
@@ -127,9 +128,9 @@ def test_the_wait_for_a_snapshot_counts_from_now_if_the_start_of_the_controller_
 def test_a_start_delays_a_snapshot_only_within_a_day_after_the_downgrade() -> None:
     """A process that started later is taken to have written a snapshot before."""
     restarted = controller_to_restart(FOUR_MINUTES_AGO)
-    within_a_day = {(SHARE, 2): FOUR_MINUTES_AGO - RESTARTS_COUNT + MINUTE}
+    within_a_day = {(SHARE, 2): FOUR_MINUTES_AGO - RESTARTS_COUNT_FOR + MINUTE}
     assert minutes(wait_for(restarted, given_up=within_a_day)) == pytest.approx(62)
-    assert wait_for(restarted, given_up={(SHARE, 2): FOUR_MINUTES_AGO - RESTARTS_COUNT}) is None
+    assert wait_for(restarted, given_up={(SHARE, 2): FOUR_MINUTES_AGO - RESTARTS_COUNT_FOR}) is None
 
 
 @pytest.mark.parametrize("days", [1, 2, 7])

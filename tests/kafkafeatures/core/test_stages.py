@@ -207,8 +207,10 @@ def test_an_approval_of_a_roll_that_is_over_does_not_cover_a_later_roll() -> Non
 
 
 def test_a_plan_is_over_if_its_roll_is_withdrawn_before_a_node_was_restarted() -> None:
-    plan = planned(())
-    assert planned((), {"broker": PodsOfSet("broker", "", OLD, 0)}, standing(plan)).change_count == 1
+    withdrawn = {"broker": PodsOfSet("broker", old_revisions="", new_revision=OLD, remaining=0)}
+    over = planned((), withdrawn, before=standing(planned(())))
+    assert over.is_over
+    assert over.change_count == 1
 
 
 def test_a_plan_whose_roll_is_done_continues_with_its_levels_and_is_over_after_them() -> None:

@@ -20,6 +20,8 @@ async def test_each_address_of_a_former_controller_is_tried_and_a_text_that_is_n
         failure = found[text]
         assert isinstance(failure, Failure)
         assert failure.kind is FailureKind.UNREACHABLE
+    for text in ("here", "a:1,b:2"):
+        assert str(found[text]) == "the address of a controller: invalid address; expected host:port"
 
 
 async def test_a_silent_former_controller_is_waited_for_only_briefly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,6 +294,7 @@ async def test_a_missing_right_is_reported_at_once_with_the_line_that_grants_it(
 
 
 async def test_a_broker_among_the_addresses_of_controllers_is_reported(quorum: Quorum) -> None:
+    """A broker answers a fetch of the metadata log with UNKNOWN_TOPIC_ID."""
     for controller in quorum.controllers.values():
         controller.code = ErrorCode.UNKNOWN_TOPIC_ID
     with pytest.raises(UnsupportedApi, match="it is a broker"):

@@ -140,7 +140,7 @@ async def test_a_pause_that_the_receiver_asks_for_holds_all_notifications(tmp_pa
         await rig.failed.get()
         rig.tell(resource=PAYMENTS)
         await asyncio.sleep(0)
-        assert rig.hours.pauses == [90, 90]
+        assert rig.hours.pauses == [90, 90]  # of the failed notification, and of the one that came meanwhile
         assert len(rig.receiver.requests) == 1
 
 

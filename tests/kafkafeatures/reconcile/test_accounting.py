@@ -383,12 +383,15 @@ def test_while_the_beginning_of_the_log_cannot_be_read_nothing_is_sent() -> None
     cluster.reach(Access())
     restart_at_snapshot(cluster)
 
-    async def parted(offset: int, epoch: int) -> EarlierMoves | Failure:
+    async def lacks_its_beginning(offset: int, epoch: int) -> EarlierMoves | Failure:
+        """Read a log that has other records at its first offset."""
         return EarlierMoves(restored=offset == FIRST_OFFSET)
 
-    working, cluster.moves_since = cluster.moves_since, parted  # type: ignore[method-assign]
+    sent_before = list(cluster.sent)
+    working, cluster.moves_since = cluster.moves_since, lacks_its_beginning  # type: ignore[method-assign]
     last = once(cluster, store)
     assert isinstance(last.decision, Wait)
+    assert cluster.sent == sent_before
     assert "logPosition" not in store.status
     cluster.moves_since = working  # type: ignore[method-assign]
     assert isinstance(run(cluster, store).decision, Done)

@@ -88,7 +88,7 @@ def test_a_log_that_ends_before_the_recorded_offset_stops_every_change_until_a_p
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_log_of_an_older_epoch_is_another_log_at_any_offset() -> None:
+def test_a_log_of_an_older_epoch_is_another_log_although_it_is_longer() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     restored(cluster, store, offset=1, epoch=cluster.world.image.epoch + 1)
@@ -140,16 +140,17 @@ def test_a_restored_log_that_grew_past_its_former_end_is_still_another_log() -> 
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_log_without_the_recorded_position_is_another_log_at_any_offset() -> None:
+def test_a_log_that_lacks_the_recorded_position_is_another_log_although_it_is_longer() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     restart_at_snapshot(cluster)
     restored(cluster, store, offset=3, epoch=0)
 
-    async def parted(offset: int, epoch: int) -> EarlierMoves | Failure:
+    async def lacks_position(offset: int, epoch: int) -> EarlierMoves | Failure:
+        """Read a log that has other records at the recorded position, offset 3."""
         return EarlierMoves(restored=offset == 3)
 
-    cluster.moves_since = parted  # type: ignore[method-assign]
+    cluster.moves_since = lacks_position  # type: ignore[method-assign]
     assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
     accept(store, acceptance(cluster))
     assert isinstance(run(cluster, store).decision, Done)

@@ -195,10 +195,10 @@ def test_observations_that_come_too_late_restart_the_soak() -> None:
 
 def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
     life = SoakingCluster(mode=Mode.OBSERVE)
-    assert isinstance(life.looks(HOUR).decision, Done)
+    assert isinstance(life.looks(HOUR / 2).decision, Done)
     assert "soakStartedAt" in life.store.status
     life.store.wanted = replace(life.store.wanted, mode=Mode.APPLY, suspend=True)
-    assert isinstance(life.look().decision, Held)
+    assert isinstance(life.looks(HOUR / 2).decision, Held)
     assert life.cluster.sent == []
     life.store.wanted = replace(life.store.wanted, suspend=False)
     life.look()

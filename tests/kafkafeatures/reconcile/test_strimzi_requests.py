@@ -14,7 +14,7 @@ import pytest
 from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.api.records import stamp
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.reconcile.withdrawals import RELEASE_AFTER
+from kafkafeatures.reconcile.withdrawals import WITHDRAW_AFTER
 from tests.kafkafeatures.reconcile.strimzi_rig import RESTART, Strimzi
 from tests.kafkafeatures.reconcile.test_strimzi import KAFKA
 from tests.simulated import schema
@@ -132,7 +132,7 @@ async def test_a_document_that_no_longer_names_the_driver_withdraws_its_request_
     assert len(strimzi.requests) == 3
 
 
-async def test_a_pod_that_strimzi_has_replaced_is_not_asked_for_once_more_by_a_document_without_the_driver() -> None:
+async def test_a_pod_that_strimzi_has_restarted_gets_no_second_request_once_the_driver_is_none() -> None:
     strimzi = await asked()
     strimzi.restart("broker-1")
     strimzi.api.edit(workload={"driver": "None"})
@@ -263,7 +263,7 @@ async def test_a_request_of_a_deleted_document_that_cannot_be_withdrawn_is_logge
     await strimzi.work(20)  # longer than any request of it can be under way
     refused(strimzi, 99)
     await made_again(strimzi)
-    assert strimzi.requests == [ASKED, *[WITHDRAWN] * len(RELEASE_AFTER)]
+    assert strimzi.requests == [ASKED, *[WITHDRAWN] * len(WITHDRAW_AFTER)]
     assert "the request to restart pod broker-1 could not be withdrawn: " in caplog.text
     await strimzi.work(9)
     assert WAITS in strimzi.reason[1]

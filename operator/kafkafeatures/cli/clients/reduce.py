@@ -1,7 +1,7 @@
 """`kafkafeatures clients reduce`: counts the requests in request logs of a broker, in files a thousand times smaller.
 
-Called by `command.py`; runs beside the broker or where its logs are collected. What it decides: in which form addresses
-of clients are written; and that a log that cannot be read to its end is reported, but counted as far as it was read.
+Called by `command.py`; runs beside the broker or where its logs are collected. It decides in which form addresses of
+clients are written. A log that cannot be read to its end is reported, and counted as far as it was read.
 Exit code 0: done; 5: something was not read, or a log had no request.
 """
 
@@ -37,10 +37,10 @@ _NETWORK_BITS = {4: 24, 6: 64}
 
 @dataclass
 class ReducedLog:
-    """The outcome for one log. `lines`: requests, `size`: bytes of the lines, `rejected` and `other_lines`: lines that
-    are not counted, as in `HourOfRequests`. `files`: paths that were written. `kept`: number of files that were left as
-    they are, since they were made of more lines of the same log. `problem`: the reasons why the log was not read to its
-    end, or not written; empty if there are none.
+    """The outcome for one log. `lines`: number of lines that are requests; `size`: bytes of all lines; `rejected` and
+    `other_lines`: lines that are not counted, as in `HourOfRequests`. `files`: paths that were written. `kept`: number
+    of files that were left as they are, since they were made of more lines of the same log. `problem`: the reasons why
+    the log was not read to its end, or not written; empty if there are none.
     """
 
     source: str
@@ -171,7 +171,7 @@ def _draw(logs: Sequence[ReducedLog]) -> None:
         parts = [counted(log.lines, "request"), f"{log.size:,} bytes", counted(len(log.files), "file")]
         parts += [f"{counted(log.rejected, 'line')} rejected"] if log.rejected else []
         parts += [f"{counted(log.other_lines, 'line')} of other loggers"] if log.other_lines else []
-        parts += [f"{counted(log.kept, 'file')} kept, made of more lines before"] if log.kept else []
+        parts += [f"{counted(log.kept, 'file')} left unchanged: an earlier run counted more lines"] if log.kept else []
         print(f"{printable(log.source)}: {', '.join(parts)}")
 
 

@@ -149,7 +149,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
             with document_errors(file, Exit.BLOCKED):
                 for resource in resources:
                     wanted_of(resource)
-                found = [
+                documents_in_file = [
                     Document(
                         file, resource, len(resources) == 1, owners,
                         None if security is None else settings_with_flags(resource, security, None),
@@ -163,7 +163,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
             tell(f"{shown_file(file)}: skipped, as not of KafkaFeatures: {', '.join(other_names)}")
         elif other_names:
             problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(other_names)}", file))
-        documents += found
+        documents += documents_in_file
     problems += _conflicts(documents)
     if not documents and not problems:
         problems.append(_refused("no KafkaFeatures document found; subfolders are not followed", *arguments.file))

@@ -188,8 +188,8 @@ def _draw_feature_lines(console: Console, features: tuple[FeatureStatus, ...]) -
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
     """Print the command line that approves the plan, if it waits for approval."""
     if resource.true_condition(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
-        line = f"To approve: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
-        console.print(Text(line), soft_wrap=True)  # to be copied: never broken in two
+        command_text = f"To approve: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
+        console.print(Text(command_text), soft_wrap=True)  # to be copied: never broken in two
 
 
 def draw_blockers_of(console: Console, resource: KubeResource) -> None:
@@ -245,18 +245,18 @@ def reason_since(status: Status, ready: StatusCondition) -> str:
 
 
 def _plan_line(resource: KubeResource, plan: PlanStatus, current_time: datetime) -> Text:
-    line = Text(plan.hash[:HASH_SHOWN])
+    text = Text(plan.hash[:HASH_SHOWN])
     if plan.irreversible:
-        line.append("  irreversible", "yellow")
+        text.append("  irreversible", "yellow")
     if plan.approved_by:
-        line.append(f"  {APPROVED.get(plan.approved_by, 'approved')}")
+        text.append(f"  {APPROVED.get(plan.approved_by, 'approved')}")
     elif resource.is_approved:
-        line.append("  approved; not reconciled yet")
+        text.append("  approved; not reconciled yet")
     elif resource.status.condition(Condition.APPROVAL_REQUIRED):
-        line.append("  waiting for approval", "yellow")
+        text.append("  waiting for approval", "yellow")
     if plan.created_at:
-        line.append(f"  created {age(plan.created_at, current_time)} ago")
-    return line
+        text.append(f"  created {age(plan.created_at, current_time)} ago")
+    return text
 
 
 def _soak(console: Console, resource: KubeResource, current_time: datetime) -> None:
@@ -282,8 +282,8 @@ def _in_progress(console: Console, resource: KubeResource, current_time: datetim
     if intents:
         heading(console, "In progress")
     for intent in intents:
-        line = in_flight(intent).progress(lambda moment: age(moment, current_time))
-        item(console, Text(line))
+        text = in_flight(intent).progress(lambda moment: age(moment, current_time))
+        item(console, Text(text))
 
 
 def _roll(console: Console, resource: KubeResource) -> None:
@@ -326,11 +326,11 @@ def _conditions(console: Console, resource: KubeResource, current_time: datetime
     heading(console, "Conditions")
     for condition in conditions:
         note = "" if resource.is_current(condition) else f" (of generation {condition.observed_generation or '?'})"
-        line = (
+        text = (
             f"{condition.type}={condition.status}, for {age(condition.last_transition_time, current_time)}: "
             f"{condition.reason}{note}"
         )
-        item(console, Text(line))
+        item(console, Text(text))
         if condition.message not in messages:
             hanging(console, Text(condition.message), indent=4)
         messages.add(condition.message)
@@ -347,8 +347,8 @@ def _history(console: Console, resource: KubeResource) -> None:
         if number < newest and not irreversible:
             continue
         message = f": {entry.message}" if entry.message else ""
-        line = Text(f"{entry.at or '?'}  {entry.action or '?'}: {entry.result or '?'}{message}")
-        item(console, line.append("  irreversible", "yellow") if irreversible else line)
+        text = Text(f"{entry.at or '?'}  {entry.action or '?'}: {entry.result or '?'}{message}")
+        item(console, text.append("  irreversible", "yellow") if irreversible else text)
     if resource.status.spent_consents:
         heading(console, "Used consents")
         for consent in resource.status.spent_consents:

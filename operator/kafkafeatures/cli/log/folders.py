@@ -47,7 +47,7 @@ class LogFolder(Struct, frozen=True):
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 11 else None
 
     def committed(self) -> int:
-        """The offset below which everything is committed: the end of the newest whole snapshot, since Kafka makes
+        """The offset below which everything is committed: the end of the newest complete snapshot, since Kafka makes
         snapshots of committed records only (KIP-630). 0 without one.
         """
         for snapshot in reversed(self.snapshots):

@@ -1,8 +1,8 @@
 """Reads the changes in the log of a node, file by file, and the gaps between files.
 
 It decides in which order segments and snapshots are read, and reports gaps between them. A snapshot is a state, not a
-change, so it is returned only where the changes that led to it are not in the log: at the beginning, and after a gap.
-Whatever cannot be read is returned as `Missing`.
+change, so it is returned only where the changes that led to it are not known: at the beginning, after a gap, and after
+a record that was not understood. Whatever cannot be read is returned as `Missing`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ImpossibleRecord(Struct, frozen=True):
 
 
 class StateOf(Struct, frozen=True):
-    """The state in a snapshot, which ends at `offset`. The changes that led to it are not in these files."""
+    """The state in a snapshot, which ends at `offset`. The changes that led to it are not known."""
 
     file: str
     offset: int

@@ -44,7 +44,7 @@ _WIDE = 72
 """Least columns of a terminal for offset, time and text side by side."""
 _INDENT = 40
 """Columns of offset and time."""
-UNSURE = "the following records may not be committed: they are after the last whole snapshot"
+UNSURE = "the following records may not be committed: they are after the newest complete snapshot"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -252,7 +252,7 @@ def words_of(change: Change) -> str:
             return f"{role} {id_} unregistered"
         case MigrationChange(state=state, previous=previous, by_3_4=unsure):
             previous_text = "unknown" if previous is None else migration_state(previous)
-            note = " (by Kafka 3.4 the other one of Migration and PreMigration)" if unsure else ""
+            note = " (if Kafka 3.4 wrote it: the other one of Migration and PreMigration)" if unsure else ""
             return f"migration from ZooKeeper {previous_text} -> {migration_state(state)} ({state}){note}"
         case VotersChange(voters=voters, previous=previous_voters):
             previous_text = "unknown" if previous_voters is None else _ids(previous_voters)

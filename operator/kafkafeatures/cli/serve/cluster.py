@@ -43,12 +43,12 @@ class ClusterPage:
 
     def __call__(self, path: str) -> str | None:
         """The page; None for any other path."""
-        picture = self._observation.picture()
-        if path or picture.value is None:
+        reading = self._observation.latest()
+        if path or reading.value is None:
             return None
-        title = f"Kafka cluster {identity(picture.value)[0]}"
-        shown = (Html("<h1>{}</h1>").format(text(title)), *sections(picture.value, self._flags))
-        return live_page(title, picture, shown, STYLE, current_time=self._reader.environment.clock())
+        title = f"Kafka cluster {identity(reading.value)[0]}"
+        shown = (Html("<h1>{}</h1>").format(text(title)), *sections(reading.value, self._flags))
+        return live_page(title, reading, shown, STYLE, current_time=self._reader.environment.clock())
 
 
 class ClusterOfResource:
@@ -61,29 +61,30 @@ class ClusterOfResource:
         self._status = EMPTY
 
     def history(self, resource: KubeResource) -> RollHistory | str:
-        """Restarts by the metadata log, or the reason why it was not read. `nodes` has the reason why the last reading
-        of it failed, if there are restarts of an earlier one.
+        """Restarts by the metadata log, from the last successful reading; else the reason why there is none. `nodes`
+        shows why later readings failed. Notes the status of the resource: the next reading takes the cluster id and the
+        window from it.
         """
         self._status = resource.status
-        picture = self._history.picture()
-        return picture.value or picture.failure or "It is being read."
+        reading = self._history.latest()
+        return reading.value or reading.failure or "It is being read."
 
     def nodes(self, resource: KubeResource, current_time: datetime) -> Html:
         """The section with every feature on every node, and when that was read."""
-        picture, expected_id = self._observation.picture(), resource.status.cluster_id
+        reading, expected_id = self._observation.latest(), resource.status.cluster_id
         parts = [Html("<h2>Nodes</h2>")]
-        if picture.failure:
-            parts.append(age_of(picture, current_time))
-        history = self._history.picture()
-        if history.failure and history.value is not None and history.failure != picture.failure:
+        if reading.failure:
+            parts.append(age_of(reading, current_time))
+        history = self._history.latest()
+        if history.failure and history.value is not None and history.failure != reading.failure:
             old = Html(
                 '<p class="box"><strong class="bad">Restarts are those of {}</strong><br>The metadata log: {}</p>'
             )
             parts.append(old.format(text(day_and_time(history.read_at)), text(history.failure)))
-        if picture.value is not None:
-            id_ = identity(picture.value)[0]
+        if reading.value is not None:
+            id_ = identity(reading.value)[0]
             if expected_id in ("", id_):
-                parts += facts(picture.value), features(picture.value), *nodes_apart(picture.value, "", set())
+                parts += facts(reading.value), features(reading.value), *nodes_apart(reading.value, "", set())
             else:
                 head = f"Connected to cluster {id_}, expected {expected_id}"
                 parts.append(box("bad", head, "use the addresses of that cluster"))

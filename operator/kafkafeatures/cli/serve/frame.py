@@ -1,4 +1,4 @@
-"""The frame of a live page: how old its picture is, and the script that brings a newer one.
+"""The frame of a live page: how old its reading is, and the script that brings a newer one.
 
 Pure. The script reads the same address again, and replaces only the parts of the page that differ, so that a reader
 keeps his place and his selection, and folded sections stay as they are. Hidden tabs do not read.
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from kafkafeatures.cli.serve.live import EVERY, Picture
+from kafkafeatures.cli.serve.live import EVERY, LatestReading
 from kafkafeatures.cli.shell.html_parts import Html, day_and_time, lasting, text, whole_page
 
 _STYLE = Html("""
@@ -56,27 +56,33 @@ again();
 
 
 def live_page(
-    title: str, picture: Picture[Any], sections: Iterable[Html], style: Html, *, current_time: datetime, back: str = ""
+    title: str,
+    reading: LatestReading[Any],
+    sections: Iterable[Html],
+    style: Html,
+    *,
+    current_time: datetime,
+    back: str = "",
 ) -> str:
-    """A page that stays up to date. `picture`: of which it is made. `back`: relative address of the page above it."""
+    """A page that stays up to date. `reading`: of which it is made. `back`: relative address of the page above it."""
     nav = Html('<nav><a href="{}">All resources</a></nav>').format(back) if back else Html()
     return whole_page(
         f"{title} - KafkaFeatures",
-        (nav, age_of(picture, current_time), *sections),
+        (nav, age_of(reading, current_time), *sections),
         _STYLE + style,
         _SCRIPT,
         reload_seconds=EVERY,
     )
 
 
-def age_of(picture: Picture[Any], current_time: datetime) -> Html:
-    """Line with the time of the picture; if later readings failed, a box that says since when and why."""
-    if not picture.failure:
-        return Html('<p class="muted">Live, read-only. Read at {}.</p>').format(text(day_and_time(picture.read_at)))
+def age_of(reading: LatestReading[Any], current_time: datetime) -> Html:
+    """Line with the time of the reading; if later readings failed, a box that says since when and why."""
+    if not reading.failure:
+        return Html('<p class="muted">Live, read-only. Read at {}.</p>').format(text(day_and_time(reading.read_at)))
     age = ""
-    if picture.read_at is not None:
-        seconds = (current_time - picture.read_at).total_seconds()
-        age = f"What follows was read at {day_and_time(picture.read_at)}, {lasting(seconds)} ago."
+    if reading.read_at is not None:
+        seconds = (current_time - reading.read_at).total_seconds()
+        age = f"What follows was read at {day_and_time(reading.read_at)}, {lasting(seconds)} ago."
     return Html('<p class="box"><strong class="bad">Not read since {}</strong><br>{}<br>{}</p>').format(
-        text(day_and_time(picture.failing_since)), text(picture.failure), text(age)
+        text(day_and_time(reading.failing_since)), text(reading.failure), text(age)
     )

@@ -1,7 +1,7 @@
 """Readings that are shared by all open pages: a subject is read at most once in `EVERY` seconds, however many look.
 
 Only pages cause readings, so nothing is read while no page is open. All readings run one after the other in one thread.
-A page waits `READING_TIMEOUT` seconds for a reading in progress; after that it gets the previous picture, with its age.
+A page waits `READING_TIMEOUT` seconds for a reading in progress; after that it gets the previous reading, with its age.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READING_TIMEOUT = 2.0
 """Seconds for which a page waits for a reading."""
 
 
-class Picture(Struct, Generic[T], frozen=True):
+class LatestReading(Struct, Generic[T], frozen=True):
     """The latest successful reading. value: None if there is none yet. read_at: when it was made. failure: why later
     readings failed; empty if none did. failing_since: when the first of these failed.
     """
@@ -61,12 +61,12 @@ class Live(Generic[T]):
     def __init__(self, read: Callable[[], T], reader: Reader, every: float = EVERY) -> None:
         self._read, self._reader, self._every = read, reader, every
         self._lock = Lock()
-        self._picture: Picture[T] = Picture()
+        self._latest: LatestReading[T] = LatestReading()
         self._began = float("-inf")
         self._pending: Future[None] | None = None
 
-    def picture(self) -> Picture[T]:
-        """The newest picture; read anew if the last reading began `every` seconds ago."""
+    def latest(self) -> LatestReading[T]:
+        """The newest reading; read anew if the last reading began `every` seconds ago."""
         with self._lock:
             current_seconds = self._reader.environment.monotonic()
             is_done = self._pending is None or self._pending.done()
@@ -76,20 +76,20 @@ class Live(Generic[T]):
             pending = self._pending
         if pending is not None and wait((pending,), READING_TIMEOUT).done:
             pending.result()  # raises what is a bug
-        return self._picture
+        return self._latest
 
     def first(self) -> T:
         """The first reading. Raises CommandFailed."""
         value = self._read()
         self._began = self._reader.environment.monotonic()
-        self._picture = Picture(value, self._reader.environment.clock())
+        self._latest = LatestReading(value, self._reader.environment.clock())
         return value
 
     def _read_once(self) -> None:
         try:
             value = self._read()
         except CommandFailed as failed:
-            since = self._picture.failing_since or self._reader.environment.clock()
-            self._picture = replace(self._picture, failure=str(failed), failing_since=since)
+            since = self._latest.failing_since or self._reader.environment.clock()
+            self._latest = replace(self._latest, failure=str(failed), failing_since=since)
         else:
-            self._picture = Picture(value, self._reader.environment.clock())
+            self._latest = LatestReading(value, self._reader.environment.clock())

@@ -24,7 +24,7 @@ from kafkafeatures.cli.kube.status_text import age, reason_since
 from kafkafeatures.cli.pages import resource as report
 from kafkafeatures.cli.serve.cluster import ClusterOfResource
 from kafkafeatures.cli.serve.frame import live_page
-from kafkafeatures.cli.serve.live import Live, Picture, Reader
+from kafkafeatures.cli.serve.live import LatestReading, Live, Reader
 from kafkafeatures.cli.shell.html_parts import Html, small, table, text, to_copy
 from kafkafeatures.core.words import counted
 from kraftlog.rolls import RollHistory
@@ -58,27 +58,27 @@ class ResourcePages:
 
     def __call__(self, path: str) -> str | None:
         """The page at this path; None if there is none, such as that of a resource that was deleted."""
-        picture = self._resources.picture()
-        resources = {str(resource): resource for resource in picture.value or ()}
+        reading = self._resources.latest()
+        resources = {str(resource): resource for resource in reading.value or ()}
         current_time = self._reader.environment.clock()
         if not path:
             title = f"{KIND} at {self._kube.server}"
             sections = (Html("<h1>{}</h1>").format(text(title)), _list(resources.values(), current_time))
-            return live_page(title, picture, sections, report.STYLE, current_time=current_time)
-        return self._page(resources[path], picture, current_time) if path in resources else None
+            return live_page(title, reading, sections, report.STYLE, current_time=current_time)
+        return self._page(resources[path], reading, current_time) if path in resources else None
 
-    def _page(self, resource: KubeResource, picture: Picture[list[KubeResource]], current_time: datetime) -> str:
+    def _page(self, resource: KubeResource, reading: LatestReading[list[KubeResource]], current_time: datetime) -> str:
         def read() -> Sequence[SeenEvent]:
             return events_of(self._kube, resource)
 
-        events = self._events.setdefault(resource.uid, Live(read, self._reader)).picture()
+        events = self._events.setdefault(resource.uid, Live(read, self._reader)).latest()
         head, blockers, plan, *sections = report.sections(
-            resource, events.value, picture.read_at or current_time, self._history(resource), shlex.join(self._flags)
+            resource, events.value, reading.read_at or current_time, self._history(resource), shlex.join(self._flags)
         )
         nodes = self._cluster.nodes(resource, current_time) if self._cluster is not None else Html()
         shown = (head, blockers, plan, _commands(resource, self._flags), nodes, *sections)
         style = report.STYLE + cluster_page.STYLE
-        return live_page(str(resource), picture, shown, style, current_time=current_time, back="../")
+        return live_page(str(resource), reading, shown, style, current_time=current_time, back="../")
 
     def _history(self, resource: KubeResource) -> RollHistory | str:
         """Restarts by the metadata log, or the reason why it was not read."""

@@ -87,7 +87,7 @@ class PageServer(ThreadingTCPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print an error on one line, except that a browser left."""
+        """Print an error on one line, unless a browser merely left."""
         error = sys.exception()
         if not isinstance(error, OSError):
             tell(f"internal error: {type(error).__name__}: {error}; report it")

@@ -92,11 +92,12 @@ class GroupCounts:
 
 @dataclass
 class HourOfRequests:
-    """The requests of an hour in one log. `hour`, `first`, `last`: the begin of the hour, and the times of the first
-    and the last request, in ms. `section`: digest of the first line, which is the same whenever this part of the log is
-    read. `lines`: requests. `rejected`: lines that are too long, or have the mark of a request and do not parse as one;
-    `other_lines`: lines of other loggers. `size`: bytes of all lines. `levels`: requests by the level of their line.
-    `begin`: bytes of the log before the batch that has the first line, and rejected lines in them.
+    """The requests of an hour in one log. `hour`, `first`, `last`: the beginning of the hour, and the times of the
+    first and the last request, in ms. `section`: digest of the first line, which is the same whenever this part of the
+    log is read. `lines`: number of lines that are requests. `rejected`: lines that are too long, or have the mark of a
+    request and do not parse as one; `other_lines`: lines of other loggers. `size`: bytes of all lines. `levels`:
+    requests by the level of their line. `begin`: position in the log, in bytes, of the batch with the first line, and
+    number of rejected lines before it.
     """
 
     hour: int
@@ -114,13 +115,14 @@ class HourOfRequests:
 
 @dataclass(slots=True)
 class _LineShape:
-    """Lines of one shape. `number`: of their group. `level`: that of the first line, as it is for all. `stamp`: the
-    bytes of the latest time. `lines`: those that are not in the group yet.
+    """Lines of one shape. `number`: of their group. `level`: that of the first line, as it is for all. `first`, `last`:
+    the bytes of the earliest and of the latest time. `lines`: those that are not in the group yet.
     """
 
     number: int
     level: str
-    stamp: bytes
+    first: bytes
+    last: bytes
     lines: int = 0
 
 
@@ -144,9 +146,10 @@ class RequestCounter:
     _shapes: dict[bytes, _LineShape] = field(default_factory=dict)
     """By the bytes of a shape, its lines in the hour `_hour` since the last call of `_settle`."""
     _shape_bytes: int = 0
-    _begin: bytes = b""
-    _end: bytes = b""
-    """Bounds of the first bytes of these lines, so that all are of one hour."""
+    _first_stamp: bytes = b""
+    _stamp_limit: bytes = b""
+    """All remembered lines have a time stamp from `_first_stamp` on and below `_stamp_limit`, so they are of one hour.
+    """
     _hour: HourOfRequests | None = None
     """The hour of the latest line."""
     _new_batches: int = 0
@@ -198,7 +201,7 @@ class RequestCounter:
 
     def _add_batch(self, lines: Iterable[bytes]) -> None:
         """Count lines by their shapes; parse those that have a new one, or none."""
-        shapes, begin, end = self._shapes, self._begin, self._end
+        shapes, first_stamp, stamp_limit = self._shapes, self._first_stamp, self._stamp_limit
         whole = total = 0
         for line in lines:
             total += 1
@@ -212,13 +215,16 @@ class RequestCounter:
                 remote = line[connection : line.find(b'"', connection + 16)]
                 key = line[_STAMP_BYTES:client].rstrip(_NUMBERS) + line[client:request] + remote + line[protocol:]
                 shape = shapes.get(key)
-                if shape is not None and begin <= stamp < end:
+                if shape is not None and first_stamp <= stamp < stamp_limit:
                     shape.lines += 1
-                    shape.stamp = max(shape.stamp, stamp)
+                    if stamp > shape.last:
+                        shape.last = stamp
+                    elif stamp < shape.first:
+                        shape.first = stamp
                     continue
             whole += 1
             self._add_whole(line, key)
-            begin, end = self._begin, self._end
+            first_stamp, stamp_limit = self._first_stamp, self._stamp_limit
         self._new_batches = self._new_batches + 1 if 2 * whole > total else 0
         if self._new_batches == _NEW_BATCHES:
             self._settle()
@@ -285,11 +291,12 @@ class RequestCounter:
     def _remember(self, line: bytes, shape: bytes, number: int, level: str) -> None:
         """Remember a shape, so that further lines of it are counted without being parsed."""
         is_full = len(self._shapes) >= _MAX_SHAPES or self._shape_bytes + len(shape) > _MAX_SHAPE_BYTES
-        if is_full or not self._begin <= line < self._end:
+        if is_full or not self._first_stamp <= line < self._stamp_limit:
             self._settle()
-            self._begin = line[:_HOUR_STAMP_BYTES]
-            self._end = self._begin + b"\xff"
-        self._shapes[shape] = _LineShape(number, level, line[:_STAMP_BYTES])
+            self._first_stamp = line[:_HOUR_STAMP_BYTES]
+            self._stamp_limit = self._first_stamp + b"\xff"
+        stamp = line[:_STAMP_BYTES]
+        self._shapes[shape] = _LineShape(number, level, stamp, stamp)
         self._shape_bytes += len(shape)
 
     def _settle(self) -> None:
@@ -299,7 +306,7 @@ class RequestCounter:
                 if shape.lines:
                     _settle_shape(shape, self._hour)
         self._shapes.clear()
-        self._shape_bytes, self._begin, self._end = 0, b"", b""
+        self._shape_bytes, self._first_stamp, self._stamp_limit = 0, b"", b""
 
 
 def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
@@ -324,9 +331,14 @@ def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfReq
 
 def _settle_shape(shape: _LineShape, hour: HourOfRequests) -> None:
     """Add the lines of a shape to its group, and to the counts of the hour."""
-    event = parse_event(shape.stamp.rstrip() + b" INFO ")  # any level: only the time of the event is used
-    time = event.time if event is not None else hour.last
-    hour.counts.add(shape.number, shape.lines, time)
+    first, last = _time_of(shape.first, hour.first), _time_of(shape.last, hour.last)
+    hour.counts.add(shape.number, shape.lines, last)
     hour.lines += shape.lines
     hour.levels[shape.level] = hour.levels.get(shape.level, 0) + shape.lines
-    hour.last = max(hour.last, time)
+    hour.first, hour.last = min(hour.first, first), max(hour.last, last)
+
+
+def _time_of(stamp: bytes, otherwise: int) -> int:
+    """The time of a stamp in ms; `otherwise` if it is none."""
+    event = parse_event(stamp.rstrip() + b" INFO ")  # any level: only the time of the event is used
+    return event.time if event is not None else otherwise

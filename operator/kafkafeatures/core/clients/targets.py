@@ -63,8 +63,8 @@ APIs had before: AlterIsr in Kafka 2.7 to 3.1, ElectPreferredLeaders in 2.2 and 
 """
 
 _NEGOTIATED = "ApiVersions"
-"""API of which no version breaks a client: to one that it does not know a broker answers with those that it knows, and
-the client tries again.
+"""API whose versions never break a client: to a request of an unknown version, a broker answers with the versions that
+it knows, and the client tries again with one of them.
 """
 
 

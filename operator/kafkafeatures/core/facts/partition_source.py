@@ -38,7 +38,7 @@ from kafkafeatures.core.facts.readings import (
 from kafkafeatures.core.facts.znodes import Read
 from kraftlog.image import ZkMigrationState
 
-NAME_IT = "name the ensemble in cluster.zookeeper of the document"
+NAME_THE_ENSEMBLE = "name the ensemble in cluster.zookeeper of the document"
 """Remedy where ZooKeeper was not read."""
 
 
@@ -146,7 +146,7 @@ def _claimed(claim: Read[ControllerClaim]) -> ControllerClaim | Failure:
         )
     if isinstance(claim, Failure) and claim.kind is FailureKind.NOT_ASKED:
         text = "ZooKeeper, which alone shows what the controller is, was not read"
-        return Failure(FailureKind.NOT_ASKED, "partitions", text, NAME_IT)
+        return Failure(FailureKind.NOT_ASKED, "partitions", text, NAME_THE_ENSEMBLE)
     return claim
 
 

@@ -111,7 +111,7 @@ def no_broker_is_missing(inputs: IbpCheckInput) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 
-def it_is_never_lowered(inputs: IbpCheckInput) -> Iterator[Blocker]:
+def target_is_no_downgrade(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """The target is not lower than a version in use: Kafka has no way back to an older version."""
     progress = inputs.progress
     higher = [broker for broker in progress.known_brokers.values() if progress.target < broker.uses]
@@ -176,7 +176,7 @@ def no_image_is_exchanged_early(inputs: IbpCheckInput) -> Iterator[Blocker]:
 
 
 CHAIN: tuple[Check, ...] = (
-    zookeeper_is_read, no_migration_is_open, every_broker_was_asked, no_broker_is_missing, it_is_never_lowered,
+    zookeeper_is_read, no_migration_is_open, every_broker_was_asked, no_broker_is_missing, target_is_no_downgrade,
     none_is_ahead, no_image_is_exchanged_early,
 )  # fmt: skip
 """Checks in the order in which their blockers are listed."""

@@ -112,7 +112,7 @@ class LevelsProposal(StageProposal, frozen=True):
             if approved != [self.voters]:
                 return None  # other addresses than those that were approved
         if any(changes[len(changes) - len(left) :] != left for changes, left in zip(planned, pending, strict=True)):
-            return None  # not the first changes of a stage are done, so they were made in another order
+            return None  # other changes than the first ones of a stage are done
         if tuple(filter(None, pending)) != self.by_stage:
             return None
         return tuple(map(self._work, planned, pending))

@@ -18,9 +18,7 @@ from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
 _NOT_RUNNING = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
-"""Kinds of failures that show that the node does not run at its address. With any other kind, something there accepted
-the connection, which may be the node.
-"""
+"""Kinds of failures that show that the node does not run at its address. With any other kind, it may run."""
 
 
 def controller_objection(observation: Observation, controller: int) -> str:

@@ -1,5 +1,5 @@
-"""The last comparison of ZooKeeper with the metadata log before the controllers stopped, and whether it proves that
-ZooKeeper held all metadata, which nothing else holds after the way back.
+"""The last comparison of ZooKeeper with the metadata log before the controllers stopped. It decides whether ZooKeeper
+is known to hold all metadata: after a rollback nothing else holds it.
 
 Pure. Called by `core/migration/losses.py` and `core/migration/state.py`. Without controllers the metadata log cannot be
 read, so nothing can be compared any more, and the last comparison counts: the comparison is repeated until the
@@ -57,7 +57,8 @@ def consent_to_loss(progress: MigrationProgress, last: EqualityStatus | None) ->
         return None  # nothing can be deleted then
     if znode is not None and znode.offset <= 0 and last is None:
         return None  # nothing but ZooKeeper was ever written to
-    # With another /migration than before, controllers that start again write nothing to ZooKeeper any longer.
+    # Without an offset in /migration, starting the controllers again does not help: they would write nothing to
+    # ZooKeeper.
     remedy = REMEDY if znode is not None and znode.offset > 0 else ACCEPT
     reason = _reason_unproven(znode, last)
     if last is not None and last.differences:
@@ -97,7 +98,7 @@ def _reason_unproven(znode: MigrationZnode | None, last: EqualityStatus | None) 
 def later(ours: EqualityStatus | None, reported: EqualityStatus | None) -> EqualityStatus | None:
     """The later of two comparisons: `ours`, of this process, and `reported`, of the status. Their order is that of
     ZooKeeper's clock, as two processes have two clocks; if it is not certain, `ours` is taken. A comparison without a
-    date, which proves nothing, is taken before one with a date.
+    date, which proves nothing, is preferred to one with a date.
     """
     if ours is None or reported is None:
         return ours or reported

@@ -52,11 +52,10 @@ def next_restart(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     Once nothing else can be restarted, the roll reports that it waits for this broker.
     """
     obstacle = next((wait for wait in inputs.fleet.waits if wait.is_alone), None)
-    if obstacle is None or needing or inputs.in_flight:
-        covered = frozenset(filter(inputs.is_covered, needing))
-        chosen = _chosen(inputs, covered or needing)
-    else:
+    if obstacle is not None and not needing and not inputs.in_flight:
         return refusal((*FOR_ANY_NODE, *OF_PODS), inputs) or unconfirmed(inputs, obstacle)
+    covered = frozenset(filter(inputs.is_covered, needing))
+    chosen = _chosen(inputs, covered or needing)
     if obstacle is None or inputs.in_flight or not isinstance(chosen, Wait) or chosen.reason in _NOT_OF_NODES:
         return chosen
     return replace(unconfirmed(inputs, obstacle, chosen.message), blockers=chosen.blockers)
@@ -77,7 +76,7 @@ def _chosen(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
         if stuck_may_go(inputs, id_):
             why_not = refused_by_budget(inputs, id_)
             if why_not is None:
-                return _sent_once(inputs, unsent[id_]) if id_ in unsent else Act(_restart(inputs, id_))
+                return _request_or_wait(inputs, unsent[id_]) if id_ in unsent else Act(_restart(inputs, id_))
             budget_wait = budget_wait or why_not
     if budget_wait is not None:
         return budget_wait
@@ -121,11 +120,11 @@ def _send_again(inputs: RestartCheckInput, restart: Restarting) -> Next:
         return waiting(inputs)
     if any(inputs.is_controller(other) for other in inputs.flying - {id_}):
         return waiting(inputs)  # a stuck controller was restarted meanwhile, so a voter is away
-    return refusal_anew(inputs, restart) or _sent_once(inputs, restart)
+    return refusal_anew(inputs, restart) or _request_or_wait(inputs, restart)
 
 
-def _sent_once(inputs: RestartCheckInput, restart: Restarting) -> Act | Wait:
-    """The request, or the wait for another operator on whose pod it waits already."""
+def _request_or_wait(inputs: RestartCheckInput, restart: Restarting) -> Act | Wait:
+    """The request; or, if it waits on its pod for another operator already, the wait for that operator."""
     return asked(inputs, restart) if restart.step.is_pending_in(inputs.observation) else Act(restart.step)
 
 
@@ -188,11 +187,11 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     behind_since = brokers_behind(inputs)
     order = tuple(sorted(order, key=lambda id_: id_ not in behind_since))  # a restart may help those that are behind
     unknown = [id_ for id_ in order if inputs.binaries.is_unknown(id_)]
-    is_alone = not inputs.in_flight and not inputs.gone
+    none_is_away = not inputs.in_flight and not inputs.gone
     budget_wait: Wait | None = None
     # One node on an unknown image goes first and alone, to learn what its binary supports. Where that has to wait,
     # nodes on known images go.
-    for id_ in (*(unknown if is_alone else ()), *(known_id for known_id in order if known_id not in set(unknown))):
+    for id_ in (*(unknown if none_is_away else ()), *(known_id for known_id in order if known_id not in set(unknown))):
         if id_ not in inputs.unavailable and of_unstable.get(id_, admission).allows(id_):
             why_not = refused_by_budget(inputs, id_)
             if why_not is None:

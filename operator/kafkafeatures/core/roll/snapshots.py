@@ -50,7 +50,7 @@ LONGEST_INTERVAL = timedelta(days=365)
 MAX_DELAY = 60.0
 """Most seconds until the next reconciliation: the node may restart by itself meanwhile, which begins its interval anew.
 """
-RESTARTS_COUNT = timedelta(days=1)
+RESTARTS_COUNT_FOR = timedelta(days=1)
 """Time after a level was given up (or one interval, if that is longer) in which a start of the node delays its
 snapshot. A node that started later than that is taken to have written one before.
 """
@@ -60,7 +60,7 @@ GivenUp = Mapping[tuple[str, int], datetime]
 
 
 class PlannedAbsence(Struct, frozen=True):
-    """A node that may be restarted.
+    """A node, its present process, and what its new binary supports.
 
     started_at: start of its present process; None: not known.
     supports: levels that its new binary supports, by feature.
@@ -191,19 +191,19 @@ def _pending_snapshot(
         supported = absence.supports.get(feature, NOT_SUPPORTED)
         reason = f"{feature} {format_level(feature, level)} was finalized until {_time(at)}"
         reason += f", and its new image supports {supported}"
-        restarts_count = RESTARTS_COUNT
+        restarts_count_for = RESTARTS_COUNT_FOR
     elif since is not None and _supports_less(absence):
         at, interval = since, interval or DEFAULT_INTERVAL
         reason = f"levels that were finalized before {_time(at)} are not known"
         reason += ", and its new image supports less than what it runs"
-        restarts_count = timedelta(0)
+        restarts_count_for = timedelta(0)
     else:
         return None
     if not interval:
         return PendingSnapshot(absence.node, None, reason)
     duration = _with_margin(interval)
     # The interval began when the level was given up, or with a later start of the process, if that start still counts.
-    until = (started if at < started < at + max(restarts_count, duration) else at) + duration
+    until = (started if at < started < at + max(restarts_count_for, duration) else at) + duration
     return PendingSnapshot(absence.node, until, reason) if until > current_time else None
 
 

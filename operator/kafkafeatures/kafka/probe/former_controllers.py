@@ -15,10 +15,10 @@ from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import parse_addresses
 from kafkafeatures.kafka.probe.prober import probe_node
 
-_SUBJECT = "the address of a controller"  # what a text is that proves to be no address
+_LOCATION = "the address of a controller"  # location of the failure if the text is no address
 WITHIN = 3.0
-"""Seconds for an answer. Silence is a Failure, and proves nothing. This reading has probed the nodes before, so a short
-limit is enough.
+"""Seconds for an answer. Silence is a Failure, and proves nothing. The nodes were probed just before, in the same
+reading, so a short limit is enough.
 """
 
 
@@ -29,9 +29,9 @@ async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[st
 
     async def at(text: str) -> Failure | None:
         try:
-            (address,) = parse_addresses(text, _SUBJECT)
-        except ValueError as error:
-            return Failure(FailureKind.UNREACHABLE, _SUBJECT, str(error))
+            (address,) = parse_addresses(text, _LOCATION)
+        except ValueError:  # the text is not repeated: it may have a password
+            return Failure(FailureKind.UNREACHABLE, _LOCATION, "invalid address; expected host:port")
         try:
             async with asyncio.timeout(WITHIN):
                 answer = await probe_node(pool, address, Role.CONTROLLER)

@@ -35,7 +35,8 @@ def pod_of(raw: Json, stateful_set: str, container: str, request: str = "") -> P
         {},
     )
     waiting = _waiting(status, conditions, kafka_status)
-    reporting = _of_init(status) if waiting.startswith(INIT) else kafka_status  # its restarts and last end count
+    # While init containers run, restarts and last end are those of the init container.
+    reporting = _of_init(status) if waiting.startswith(INIT) else kafka_status
     ended = _ended(reporting)
     annotations = metadata.get("annotations") or {}
     is_ready = _is_true(conditions, "Ready")

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 from kafkafeatures.cli.serve.frame import live_page
-from kafkafeatures.cli.serve.live import Picture, Reader
+from kafkafeatures.cli.serve.live import LatestReading, Reader
 from kafkafeatures.cli.serve.resources import ResourcePages
 from kafkafeatures.cli.serve.server import PageServer
 from kafkafeatures.cli.shell.html_parts import Html, folded, text
@@ -102,7 +102,7 @@ def changing() -> Iterator[PageServer]:
     def site(path: str) -> str:
         number = next(numbers)
         sections = (Html("<p>Reading {}.</p>").format(number), folded("Same", text("as before"), is_open=True))
-        return live_page("changing", Picture(number, NOW), sections, Html(), current_time=NOW)
+        return live_page("changing", LatestReading(number, NOW), sections, Html(), current_time=NOW)
 
     with PageServer(site, 0) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
@@ -122,7 +122,7 @@ def test_a_browser_reloads_what_changed_every_five_seconds(changing: PageServer,
 
 def test_a_page_says_that_its_server_has_ended(changing: PageServer, tmp_path: Path) -> None:
     changing.site = lambda path: None if next(numbers) else page  # the first answer is a page, the others are 404
-    numbers, page = count(), live_page("once", Picture(1, NOW), [text("here")], Html(), current_time=NOW)
+    numbers, page = count(), live_page("once", LatestReading(1, NOW), [text("here")], Html(), current_time=NOW)
     seen = opened(changing.url, tmp_path / "profile", seconds=7)
     assert "Not updated since" in seen.document
     assert "404: no such page. This is the last picture." in " ".join(seen.document.split())

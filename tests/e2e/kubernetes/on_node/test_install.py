@@ -250,6 +250,9 @@ def test_the_image_runs_as_any_user(installed: AnyNode) -> None:
 
 
 def test_the_operator_uses_exactly_the_rights_that_the_chart_grants(kafka: Kafka, resources: Resources) -> None:
+    """By the audit log of the API server. The earlier tests of this module have used the other rights; the document
+    here adds the readings of a ConfigMap and of a Secret, which does not exist.
+    """
     plane = kafka.node.control_plane
     tls = {"caConfigMapRef": {"name": "ca"}}
     sasl = {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}}

@@ -3,8 +3,8 @@
 A block of a page that begins with `<!-- example: SCENE -->` is run line by line, as a shell in a window of 100 columns
 would, on a cluster of that scene. Documents are those of the same page, by the name in their first line. What differs
 from run to run (ports, ids, ages) is written as the pages always have it; "..." stands for lines that are left out.
-Scenes on Kubernetes are what tests/e2e/kubernetes makes of them: where a page is no longer right, the test names a file
-that is.
+Scenes on Kubernetes and in a bucket are what tests/e2e makes of them: where a page is no longer right, the test names a
+file that is.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def steady(text: str) -> str:
     text = re.sub(r"(?<=^Plan )sha256:[0-9a-f]{12}", PLAN, text, flags=re.MULTILINE)  # of the cluster, among others
     text = re.sub(r"(?<=revision )([a-z]+)-[0-9a-z]{8,10}\b", rf"\1-{REVISION}", text)
     text = text.replace(f"{REVISION}: restore", f"{EARLIER}: restore")
-    text = re.sub(r"(?<=; )[0-9.]+ s(?=, one core)", "3.6 s", text)
+    text = re.sub(r"(?<=; )[0-9.]+ s(?=, (?:one core|Spark))", "3.6 s", text)
     text = re.sub(r"(?<=tables in )/\S+(?=/tables$)", "/data", text, flags=re.MULTILINE)
     return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
@@ -194,9 +194,9 @@ def of_strimzi() -> Iterator[dict[str, str]]:
         yield {"KUBECONFIG": str(written_kubeconfig(Path(folder), address))}
 
 
-SCENES = (*SIMULATED, "strimzi", "fleet", "approval", "installed", "rolled")
-"""The last three are on Kubernetes: the operator as a process with simulated Kafka; all of it, as README installs it;
-nine nodes that were rolled."""
+SCENES = (*SIMULATED, "strimzi", "fleet", "bucket", "pods", "approval", "installed", "rolled")
+"""In a bucket and in pods: what `fleet` has in a folder. The last three are on Kubernetes, too: the operator as a
+process with simulated Kafka; all of it, as README installs it; nine nodes that were rolled."""
 
 
 def pages_of(scene: str) -> dict[str, str]:
@@ -208,6 +208,11 @@ def pages_of(scene: str) -> dict[str, str]:
 def on_kubernetes(scene: str, status: Mapping[str, Any], folder: Path, **environment: str) -> None:
     """The pages of this scene show what is printed now. `status`: of the resource, whose plan waits for approval."""
     words = {status["clusterId"]: CLUSTER_ID, status["plan"]["hash"][: len(PLAN)]: PLAN}
+    compared(scene, words, folder, **environment)
+
+
+def compared(scene: str, words: Words, folder: Path, **environment: str) -> None:
+    """The pages of this scene show what is printed now. `folder`: of the pages as they are to be."""
     for name, page in pages_of(scene).items():
         now = rewritten(page, scene, words, **environment)
         (folder / Path(name).name).write_text(now)

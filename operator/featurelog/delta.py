@@ -16,6 +16,7 @@ commit of another run in between refuses all of its own, from the first table (`
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -102,8 +103,8 @@ class Tables:
 
 
 def load(output: str) -> tuple[Tables, Ledger]:
-    """The tables and the ledger of the last run; empty ones if there was none. Raises OutputError."""
-    opened = Output.open(output)
+    """Tables and ledger of an output (folder or URI) after its last run; empty before the first. Raises OutputError."""
+    opened = Output.open(output if stores.is_uri(output) else os.path.abspath(output))
     return opened.tables, opened.ledger
 
 

@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from featurelog.spark.session import session
 from featurelog.spark.source import NAME, PUSHDOWN, register
+from tests.e2e.pipeline.page import printed
 from tests.e2e.pipeline.settings import HEAP
 
+ON_THE_PAGE = "from featurelog.spark.source import register"
 FILTERS = (
     "cluster = 'orders'",
     "node = '2' and record_type = 'FEATURE_LEVEL_RECORD'",
@@ -48,6 +50,7 @@ def main(inputs: str) -> None:
         found["failfast"] = failure(lambda: load(mode="FAILFAST").count())
         found["mode"] = failure(lambda: load(mode="LENIENT").count())
         found["missing"] = failure(lambda: spark.read.format(NAME).load(inputs + "-gone").count())
+        found["page"] = printed(ON_THE_PAGE, spark=spark)
         found["plain"] = plain(spark, load)
     print(json.dumps(found))
 

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.e2e.pipeline.page import printed
 from tests.e2e.pipeline.settings import HEAP, LOOPBACK
+
+ON_THE_PAGE = "from pyspark.sql import"
 
 
 def with_pandas(paths: Iterable[str]) -> Iterator[pa.Table]:
@@ -51,7 +54,7 @@ def with_duckdb(paths: Iterable[str]) -> Iterator[pa.Table]:
 
 
 def with_spark(paths: Iterable[str]) -> Iterator[pa.Table]:
-    """The jars are in the folder that SPARK_JARS names."""
+    """The jars are in the folder that SPARK_JARS names. At last the program on the page prints what it does."""
     import os
 
     from pyspark.sql import SparkSession
@@ -71,6 +74,7 @@ def with_spark(paths: Iterable[str]) -> Iterator[pa.Table]:
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     for path in paths:
         yield spark.read.format("delta").load(path).toArrow()
+    print(json.dumps(printed(ON_THE_PAGE)))
     spark.stop()
 
 

@@ -73,13 +73,14 @@ def worker_python(folder: Path, *beside: str) -> str:
 def script(
     module: str, *arguments: str, interpreter: str = sys.executable, **more: Any
 ) -> subprocess.CompletedProcess[str]:
-    """A module of these tests as a program of its own."""
+    """A module of these tests as a program of its own. more: `env`, beside this environment; arguments of `run`."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "operator")])
     environment = {**os.environ, "PYTHONPATH": path, **more.pop("env", {})}
+    more = {"cwd": ROOT, **more}
     with one_at_a_time():
         return subprocess.run(
             [interpreter, "-m", module, *arguments],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False, **more,
+            env=environment, capture_output=True, text=True, timeout=900, check=False, **more,
         )  # fmt: skip
 
 

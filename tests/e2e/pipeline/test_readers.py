@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from kafkasim.fleet.fleet import write_fleet
-from kafkasim.fleet.plan import SMALL
 from tests.amounts import only_in_soak
 from tests.e2e.clients.old_clients import HOME, fetched_once
 from tests.e2e.pipeline import sparks
+from tests.e2e.pipeline.page import PAGE, program
+from tests.e2e.pipeline.readers import ON_THE_PAGE
 from tests.featurelog.inputs import fleet, run, tables
+from tests.kafkasim.fleets import written
 
 LIBRARIES = {
     "with_pandas": ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0"),
@@ -62,7 +63,9 @@ def _home(libraries: tuple[str, ...]) -> Path:
 
 
 @only_in_soak
-def test_spark_with_the_library_of_delta_reads_the_same_rows_of_every_table(output: Path) -> None:
+def test_spark_with_the_library_of_delta_reads_the_same_rows_of_every_table_and_prints_what_the_page_shows(
+    output: Path, of_fleet: Path
+) -> None:
     home = HOME / DELTA.replace(":", "-")
 
     def fetch() -> None:
@@ -71,10 +74,11 @@ def test_spark_with_the_library_of_delta_reads_the_same_rows_of_every_table(outp
         _run("mvn", "-q", "-B", "-f", str(home / "pom.xml"), *copy)
 
     fetched_once(home, fetch)
-    assert read(output, "with_spark", interpreter=sparks.python(SPARK), SPARK_JARS=str(home)) == tables(output)
+    done = started(output, "with_spark", of_fleet, interpreter=sparks.python(SPARK), SPARK_JARS=str(home))
+    assert sparks.said(done) == tables(output)
+    assert json.loads(done.stdout.splitlines()[-2]) == program(ON_THE_PAGE)[1]
 
 
-_PROGRAM = re.compile(r"```python\n(import (?:duckdb|polars)\n.*?)```\n```\n(.*?)```\n", re.DOTALL)
 _EXTENSION = """
 import duckdb_extension_delta
 from pathlib import Path
@@ -84,34 +88,44 @@ duckdb.sql(f"LOAD '{extension}'")
 """Instead of a download from DuckDB's own server, see `readers.with_duckdb`."""
 
 
-def test_the_programs_on_the_page_about_the_pipeline_print_what_it_shows(tmp_path: Path) -> None:
-    write_fleet(tmp_path / "fleet", SMALL)
-    run([tmp_path / "fleet" / "logs"], tmp_path / "tables", piece=1 << 24)
-    programs = _PROGRAM.findall((sparks.ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text())
+@pytest.fixture(scope="module")
+def of_fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tables of a generated fleet, as the page has it."""
+    folder = tmp_path_factory.mktemp("fleet")
+    run([written() / "logs"], folder / "tables", piece=1 << 24)
+    return folder
+
+
+@pytest.mark.parametrize("library", ["duckdb", "polars"])
+def test_the_programs_on_the_page_about_the_pipeline_print_what_it_shows(of_fleet: Path, library: str) -> None:
     path = ":".join(map(str, (_home(LIBRARIES[name]) for name in ("with_duckdb", "with_polars"))))
-    for program, shown in programs:
-        code = program.replace('duckdb.sql("INSTALL delta; LOAD delta")\n', _EXTENSION)
-        environment = {**os.environ, "PYTHONPATH": path, "TZ": "UTC"}
-        command = [sys.executable, "-c", code]
-        assert subprocess.check_output(command, cwd=tmp_path, env=environment, text=True).strip() == shown.strip()
-    assert len(programs) == 2
+    code, shown = program(f"import {library}\n")
+    code = code.replace('duckdb.sql("INSTALL delta; LOAD delta")\n', _EXTENSION)
+    environment = {**os.environ, "PYTHONPATH": path, "TZ": "UTC"}
+    command = [sys.executable, "-c", code]
+    assert subprocess.check_output(command, cwd=of_fleet, env=environment, text=True).strip() == shown.strip()
 
 
 def test_the_page_about_the_pipeline_names_the_versions_that_are_tried_here() -> None:
-    page = (sparks.ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text()
+    page = PAGE.read_text()
     names = [libraries[0].replace("==", " ") for libraries in LIBRARIES.values()]
     for name in (*names, f"spark {SPARK}", f"deltalake {version('deltalake').rpartition('.')[0]}", f"io.delta:{DELTA}"):
         assert name in page.lower()
 
 
-def read(output: Path, reader: str, interpreter: str = sys.executable, **environment: str) -> dict[str, list[str]]:
+def read(output: Path, reader: str, **environment: str) -> dict[str, list[str]]:
     """The rows of every table."""
-    program = sparks.script(
-        "tests.e2e.pipeline.readers", reader, str(output), *tables(output), interpreter=interpreter, env=environment
-    )
-    answer: dict[str, list[str]] = sparks.said(program)
+    answer: dict[str, list[str]] = sparks.said(started(output, reader, sparks.ROOT, **environment))
     assert all(answer.values())
     return answer
+
+
+def started(
+    output: Path, reader: str, folder: Path, interpreter: str = sys.executable, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The program `readers` in a folder, at its end: it prints the rows of every table."""
+    values = (reader, str(output), *tables(output))
+    return sparks.script("tests.e2e.pipeline.readers", *values, interpreter=interpreter, cwd=folder, env=environment)
 
 
 def _run(*command: str) -> None:

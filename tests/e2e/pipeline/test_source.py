@@ -11,8 +11,10 @@ import pytest
 
 from featurelog.record_files import ROWS
 from tests.e2e.pipeline import sparks
-from tests.e2e.pipeline.queries import FILTERS
+from tests.e2e.pipeline.page import program
+from tests.e2e.pipeline.queries import FILTERS, ON_THE_PAGE
 from tests.featurelog.inputs import fleet, run, tables
+from tests.kafkasim.fleets import written
 
 Answers = dict[str, Any]
 
@@ -22,6 +24,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source")
     fleet(folder / "in")
     run([folder / "in"], folder / "out", piece=1000)
+    (folder / "logs").symlink_to(written() / "logs")  # of the page
     return folder
 
 
@@ -30,7 +33,8 @@ def answers(request: pytest.FixtureRequest, inputs: Path) -> Answers:
     """The answers of one Spark version: the newest, and with SOAK=1 also the oldest and the first that
     takes filters.
     """
-    done = sparks.script("tests.e2e.pipeline.queries", str(inputs / "in"), interpreter=sparks.python(request.param))
+    interpreter = sparks.python(request.param)
+    done = sparks.script("tests.e2e.pipeline.queries", str(inputs / "in"), interpreter=interpreter, cwd=inputs)
     found: Answers = sparks.said(done)
     assert found["version"].startswith(request.param)
     assert not found["pandas"]
@@ -89,3 +93,7 @@ def test_damage_is_a_row_is_left_out_or_ends_the_query(answers: Answers) -> None
 def test_the_error_message_of_a_wrong_option_or_path_names_the_expected_value(answers: Answers) -> None:
     assert "invalid mode 'LENIENT'; expected one of PERMISSIVE, DROPMALFORMED, FAILFAST" in answers["mode"]
     assert "check the path and the rights to read it" in answers["missing"]
+
+
+def test_the_query_of_logs_on_the_page_about_the_pipeline_prints_what_it_shows(answers: Answers) -> None:
+    assert answers["page"] == program(ON_THE_PAGE)[1]

@@ -24,8 +24,10 @@ from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.rig.counting_proxy import counting_proxy
 from tests.e2e.rig.s3 import CREDENTIALS, KEY, S3, SECRET, server
+from tests.examples import compared
 from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, derive, fleet, made_log, put, run, tables, texts
+from tests.kafkasim.fleets import written
 
 
 @pytest.fixture(scope="module")
@@ -337,3 +339,9 @@ def test_evidence_about_clients_in_a_bucket_gives_the_tables_of_a_folder(s3: S3,
     before = objects(s3)
     assert evidence.run(tmp_path / "logs", uri, [s3.uri("clients/evidence")]).client_files == 0
     assert objects(s3) == before
+
+
+def test_the_commands_of_the_page_about_the_pipeline_print_in_a_bucket_what_it_shows(s3: S3, tmp_path: Path) -> None:
+    s3.copy(written() / "logs", "logs")
+    s3.system.create_dir("warehouse")
+    compared("bucket", {f"127.0.0.1:{s3.port}": "minio.example.com:9000"}, tmp_path, **CREDENTIALS)

@@ -16,6 +16,8 @@ from kafkasim.fleet.history import History
 from kafkasim.fleet.plan import Story
 from kraftlog.schema import table
 from tests.e2e.pipeline import sparks
+from tests.e2e.pipeline.page import program
+from tests.e2e.pipeline.views import ON_THE_PAGE
 from tests.featurelog.fleet import AT_MS, gate
 from tests.kafkasim.fleets import histories, history_with, written
 
@@ -41,9 +43,8 @@ def answers(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
     `test_source`.
     """
     interpreter = sparks.python(request.param)
-    done = sparks.script(
-        "tests.e2e.pipeline.views", str(folder / "tables"), str(folder / "none"), RELEASE, interpreter=interpreter
-    )
+    values = (str(folder / "tables"), str(folder / "none"), RELEASE)
+    done = sparks.script("tests.e2e.pipeline.views", *values, interpreter=interpreter, cwd=folder)
     found: dict[str, Any] = sparks.said(done)
     assert found["version"].startswith(request.param)
     return found
@@ -79,6 +80,10 @@ def test_the_view_ghosts_has_the_three_ghosts_of_the_fleet(answers: dict[str, An
     assert {(row["cluster"], row["role"], row["node_id"]) for row in answers["views"]["ghosts"]} == {
         (plan.name, "controller" if plan.story is Story.GHOST_CONTROLLER else "broker", plan.ghost) for plan in plans
     }
+
+
+def test_the_query_of_a_view_on_the_page_about_the_pipeline_prints_what_it_shows(answers: dict[str, Any]) -> None:
+    assert answers["page"] == program(ON_THE_PAGE)[1]
 
 
 def test_the_view_drift_has_the_level_that_was_changed_by_hand(answers: dict[str, Any]) -> None:

@@ -12,7 +12,10 @@ from featurelog.delta import load
 from featurelog.spark.session import session
 from featurelog.spark.views import create
 from featurelog.views import VIEWS
+from tests.e2e.pipeline.page import printed
 from tests.e2e.pipeline.settings import HEAP
+
+ON_THE_PAGE = "from featurelog import delta"
 
 
 def main(output: str, empty: str, release: str) -> None:
@@ -22,6 +25,7 @@ def main(output: str, empty: str, release: str) -> None:
         create(spark, load(output)[0])
         found["views"] = answers(spark, release)
         found["drift"] = rows(spark, "SELECT * FROM drift WHERE drift = 'Drifted'")
+        found["page"] = printed(ON_THE_PAGE, spark=spark)
     print(json.dumps(found, default=str))
 
 

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,11 @@ from tests.e2e.kubernetes.chart.rendering import CHART, WITH_REGISTRY
 from tests.e2e.kubernetes.chart.test_pipeline import rendered, spark_crds
 from tests.e2e.kubernetes.chart.test_rights import rights
 from tests.e2e.kubernetes.on_node.volumes import claimed_volume
-from tests.e2e.rig.kubernetes.binaries import build
+from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.kubernetes.images import PIPELINE, pipeline_image
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.process import wait_until
+from tests.examples import compared
 from tests.featurelog.inputs import run, tables
 
 NS, RELEASE = "pipeline", "fleet-kafka-features-operator"  # beside that of other tests
@@ -127,15 +129,14 @@ def without_verdicts(found: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def test_the_scheduled_job_writes_the_tables_in_one_pod_without_any_right(
-    fleet: Fleet, expected: dict[str, list[str]]
+    fleet: Fleet, expected: dict[str, list[str]], tmp_path: Path
 ) -> None:
+    """What it prints is on the page about the pipeline."""
     fleet.install()
     mark = fleet.plane.audit.mark()
-    began = time.monotonic()
-    log = fleet.job("first")
-    print(f"in one pod: {time.monotonic() - began:.1f} s: {log}")
-    assert f"pipeline: {SMALL.clusters} clusters, " in log
-    assert "Spark on local[2]" in log
+    words = {RELEASE: "kafka-features-operator", f"-n {NS}": "-n kafka-features"}
+    path = f"{binary('kubectl').parent}:/usr/bin:/bin"
+    compared("pods", words, tmp_path, KUBECONFIG=str(fleet.plane.kubeconfig), PATH=path)
     assert without_verdicts(fleet.rows()) == without_verdicts(expected)
     assert not fleet.plane.audit.rows(mark, user=ACCOUNT)  # it sent no request to the API server
 

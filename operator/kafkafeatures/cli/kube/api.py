@@ -32,7 +32,6 @@ from kafkafeatures.cli.shell.requests import milliseconds, note
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kube.api import date_of
 
 if TYPE_CHECKING:
     from pykube import KubeConfig
@@ -269,6 +268,8 @@ class Kube:
 
     def _answered(self, method: str, verb: str, noun: tuple[str, str], name: str = "", **request: Any) -> Response:
         from requests.exceptions import RequestException  # what pykube raises
+
+        from kafkafeatures.kube.api import date_of
 
         began = time.monotonic()
         try:

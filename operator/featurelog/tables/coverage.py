@@ -42,8 +42,8 @@ def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:
         return [("coverage", f"{text}; copy the whole log folder of each node, and meta.properties with it")]
     if len(ids) < FEWEST_COPIES:
         text = (
-            "only one copy was read, and it may lack the newest records; add the copy of a second node; for a cluster of "
-            "one node, use kafkafeatures check"
+            "only one copy was read, and it may lack the newest records; add the copy of a second node; for a cluster "
+            "of one node, use kafkafeatures check"
         )
         return [("coverage", text)]
     if row["known_from_offset"] is None:

@@ -32,20 +32,22 @@ class SentSteps:
     def __init__(self) -> None:
         self._can_change = False
         self._sent: list[str] = []
+        self._result = ""
 
     def begin(self, *, can_change: bool) -> None:
         """Begin a command. `can_change`: False for one that changes nothing, and has nothing to say."""
         self._can_change, self._sent = can_change, []
 
-    def note(self, step: str) -> None:
-        """Note a step right before it is sent."""
+    def note(self, step: str, result: str = "kafkafeatures describe") -> None:
+        """Note a step right before it is sent. `result`: the command that shows what came of it."""
         self._sent.append(step)
+        self._result = result
 
     def __str__(self) -> str:
         if not self._sent:
             return "nothing was changed"
         steps = f"{len(self._sent)} step{' was' if len(self._sent) == 1 else 's were'} sent"
-        return f"{steps}: {', '.join(self._sent)}; see the result with kafkafeatures describe"
+        return f"{steps}: {', '.join(self._sent)}; see the result with {self._result}"
 
     def tell(self) -> None:
         """Print it to stderr, on a terminal on a line of its own behind `^C`."""

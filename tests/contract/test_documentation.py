@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafkafeatures import __version__
 from kafkafeatures.api.document import read_document
 from tests.examples import PAGES, ROOT
 
@@ -107,3 +109,19 @@ def test_each_number_of_a_page_is_a_source_with_an_address_and_each_source_is_us
     assert used == set(listed) == targets.keys()
     assert listed == sorted(set(listed), key=int)
     assert [to for to in targets.values() if not FIXED.search(to)] == []
+
+
+def test_the_line_below_the_title_of_the_readme_names_the_version_and_what_it_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    supported = re.search(r"It supports (.+) and (.+)\.", (ROOT / "CHANGELOG.md").read_text())
+    assert supported is not None
+    line = " | ".join(
+        (f"{__version__}, not published yet", *supported.groups(), f"Python {project['requires-python'].strip('>=')}+")
+    )
+    assert (ROOT / "README.md").read_text().splitlines()[2] == f"{line} | {project['license']}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_installs_a_package_of_ours_from_a_registry_where_there_is_none(page: str) -> None:
+    commands = re.findall(r"pipx? install .*", (ROOT / page).read_text())
+    assert [one for one in commands if "kafka-features" in one and "--no-index" not in one] == []

@@ -115,7 +115,7 @@ def test_a_downgrade_by_consent_needs_a_confirmation_if_the_state_file_was_lost(
             done = shell(f"{PROGRAM} apply {state}", tmp_path)
             assert done.returncode == 3
             assert f"it is unknown whether consent {CONSENT} was already used" in done.stderr
-            assert "not a terminal; use --yes to skip confirmation" in done.stderr
+            assert "not a terminal; use --yes to skip confirmation; nothing was changed" in done.stderr
         assert finalized(cluster, "share.version") == 1
         assert shell(f"{PROGRAM} apply --yes {state}", tmp_path).returncode == 0
         assert finalized(cluster, "share.version") == 0

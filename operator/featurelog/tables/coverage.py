@@ -41,7 +41,10 @@ def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:
             text += f" (of {len(copies)} folders only {len(ids)} are of different nodes for sure; see data_quality)"
         return [("coverage", f"{text}; copy the whole log folder of each node, and meta.properties with it")]
     if len(ids) < FEWEST_COPIES:
-        text = "only one copy was read, and it may lack the newest records; add the copy of a second node"
+        text = (
+            "only one copy was read, and it may lack the newest records; add the copy of a second node; for a cluster "
+            "of one node, use kafkafeatures check"
+        )
         return [("coverage", text)]
     if row["known_from_offset"] is None:
         return [("coverage", "the state is not known without a hole")]

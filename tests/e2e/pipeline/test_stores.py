@@ -341,7 +341,9 @@ def test_evidence_about_clients_in_a_bucket_gives_the_tables_of_a_folder(s3: S3,
     assert objects(s3) == before
 
 
-def test_the_commands_of_the_page_about_the_pipeline_print_in_a_bucket_what_it_shows(s3: S3, tmp_path: Path) -> None:
-    s3.copy(written() / "logs", "logs")
-    s3.system.create_dir("warehouse")
-    compared("bucket", {f"127.0.0.1:{s3.port}": "minio.example.com:9000"}, tmp_path, **CREDENTIALS)
+def test_the_commands_of_the_page_about_the_pipeline_print_in_a_bucket_what_it_shows(tmp_path: Path) -> None:
+    (tmp_path / "s3").mkdir()
+    with server(tmp_path / "s3") as s3:  # of its own: other tests have buckets with these names
+        s3.copy(written() / "logs", "logs")
+        s3.system.create_dir("warehouse")
+        compared("bucket", {f"127.0.0.1:{s3.port}": "minio.example.com:9000"}, tmp_path, **CREDENTIALS)

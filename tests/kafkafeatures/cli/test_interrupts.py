@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from kafkafeatures.cli.shell.commands import COMMANDS
+from kafkafeatures.cli.shell.main import main
 from tests.amounts import SOAK, some
 from tests.kafkafeatures.terminal import PROGRAM, environment, in_terminal
 from tests.kafkasim.test_process import heard, simulator
@@ -190,3 +191,26 @@ def test_ctrl_c_says_what_was_sent(words: tuple[str, ...], step: str, tmp_path: 
     assert last_line == (
         f"kafkafeatures: interrupted; 1 step was sent: {step}; see the result with kafkafeatures describe"
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("apply", "-f", "levels.yaml"),
+        ("approve", "orders"),
+        ("reconcile", "orders"),
+        ("restart", "orders"),
+        ("resume", "orders"),
+        ("suspend", "orders"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_ctrl_c_in_a_command_that_can_change_something_says_that_nothing_was_changed(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafkafeatures.cli.shell.main._run", interrupted)
+    assert main(list(words)) == 130
+    assert capsys.readouterr().err == "kafkafeatures: interrupted; nothing was changed\n"

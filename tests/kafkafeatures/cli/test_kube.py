@@ -18,6 +18,7 @@ from kafkafeatures.cli.kube.api import Away, Kube
 from kafkafeatures.cli.kube.config import only
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.environment import SYSTEM
+from kafkafeatures.interrupts import SENT_STEPS
 
 PLAIN = base64.b64encode(b"something").decode()
 
@@ -140,3 +141,13 @@ def test_an_access_review_is_yes_or_no_or_with_an_error_unknown(
     assert client.may("", "pods/eviction", "create") is may
     wanted = {"namespace": "kafka", "verb": "create", "group": "", "resource": "pods", "subresource": "eviction"}
     assert sent == [(("post", "create", ("selfsubjectaccessreviews", "authorization.k8s.io")), wanted)]
+
+
+def test_a_change_of_a_resource_is_noted_before_it_leaves_so_that_ctrl_c_can_name_it(kube: Callable[..., Kube]) -> None:
+    SENT_STEPS.begin(can_change=True)
+    with pytest.raises(Away):
+        kube().resource("orders")
+    assert str(SENT_STEPS) == "nothing was changed"  # only read
+    with pytest.raises(Away):
+        kube().annotate("orders", {"a": "b"})
+    assert str(SENT_STEPS) == ("1 step was sent: patch kafkafeatures orders; see the result with kafkafeatures status")

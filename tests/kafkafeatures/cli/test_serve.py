@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
+from html import unescape
 from threading import Event, Thread
 from typing import Any
 
@@ -26,7 +27,7 @@ from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.environment import Environment
 from tests.kafkafeatures import statuses
-from tests.kafkafeatures.cli.test_report_page import Page, commands
+from tests.kafkafeatures.cli.test_report_page import KINDS, Page, commands
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 
@@ -321,3 +322,13 @@ def test_a_page_without_the_right_to_events_says_so(
 
     monkeypatch.setattr(kube, "events", events)
     assert "The Events could not be read." in (pages("kafka/orders") or "")
+
+
+def test_addresses_of_a_document_are_quoted_in_a_command_which_reaches_the_same_api_server(
+    kube: Kube, pages: ResourcePages
+) -> None:
+    spec = {"cluster": {"bootstrapServers": "h:1; rm -rf x"}, "mode": "Apply"}
+    kube.resources[0] = resource(KINDS["rolling"], spec=spec)
+    kube.seconds = EVERY
+    text = unescape(pages("kafka/orders") or "")
+    assert "kafkafeatures serve orders -n kafka --bootstrap-server 'h:1; rm -rf x' --context 'a b'" in text

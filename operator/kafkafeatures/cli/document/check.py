@@ -81,7 +81,9 @@ def _draw(check: Check, observation: Observation, release: str | None) -> None:
 
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
     from kafkafeatures.cli.shell.indented import item, remedy
+    from kafkafeatures.core.facts.readings import ANY_CLUSTER
     from kafkafeatures.core.report.blockers import blocker_status
+    from kafkafeatures.core.report.reach import blockers_of, highest_levels, other_raises, raises_of
 
     nodes = counted(sum(bool(node.roles) for node in observation.nodes), "node")
     summary = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")
@@ -92,6 +94,9 @@ def _draw(check: Check, observation: Observation, release: str | None) -> None:
             remedy(console(), f"not read: {gap}", indent=4, first=Text("  "))
     for warning in check.warnings:
         item(console(), Text(warning))
+    highest = highest_levels(observation) if check.verdict is CheckVerdict.READY else {}
+    if others := other_raises(raises_of(observation, highest, blockers_of(observation, highest, ANY_CLUSTER))):
+        item(console(), Text(others))
 
 
 def _document(check: Check, observation: Observation, release: str | None) -> dict[str, Any]:

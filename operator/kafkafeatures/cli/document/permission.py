@@ -66,7 +66,9 @@ class Permission:
             raise ConfirmationRequired(evaluation.status, approves=False, doubts=doubts)
         self.show(evaluation.status)
         if doubts:
-            raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
+            raise CommandFailed(
+                f"{doubts}; not a terminal; use --yes to skip confirmation; {SENT_STEPS}", Exit.APPROVAL
+            )
         if self.cannot_be_given:
             approve = f"--approve {evaluation.proposal.plan.hash[:HASH_SHOWN]}"
             text = (

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL
-from kafkafeatures.cli.kube.config import kubeconfig
+from kafkafeatures.cli.kube.config import check_keys, kubeconfig
 from kafkafeatures.cli.kube.login import Login
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -32,6 +32,7 @@ from kafkafeatures.cli.shell.requests import milliseconds, note
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
+from kafkafeatures.interrupts import SENT_STEPS
 
 if TYPE_CHECKING:
     from pykube import KubeConfig
@@ -139,7 +140,7 @@ class Kube:
             raise self._broken("a certificate without its key")
         try:
             self._api = pykube.HTTPClient(config)
-            _check(config.cluster, config.user)
+            check_keys(config.cluster, config.user)
         except pykube.exceptions.PyKubeError as error:
             raise self._broken(str(error)) from None
         except ssl.SSLError:
@@ -155,8 +156,7 @@ class Kube:
 
     def resource(self, name: str) -> KubeResource:
         """Read a KafkaFeatures resource of the namespace."""
-        raw = self._ours("get", name)
-        return KubeResource(raw)
+        return KubeResource(self._ours("get", name))
 
     def resources(self, *, everywhere: bool, selector: str = "") -> list[KubeResource]:
         """All KafkaFeatures of the namespace, or `everywhere` of all namespaces, that match the label selector."""
@@ -271,6 +271,8 @@ class Kube:
 
         from kafkafeatures.kube.api import date_of
 
+        if method == "patch":
+            SENT_STEPS.note(f"{verb} {noun[0]} {name}", "kafkafeatures status")
         began = time.monotonic()
         try:
             answer = getattr(self._api, method)(timeout=self.request_timeout, **request)
@@ -359,17 +361,6 @@ class Kube:
             self._in_file("plugin-certificate", certificate.encode()),
             self._in_file("plugin-key", key.encode()),
         )
-
-
-def _check(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
-    """Check that certificate and key files can be loaded: later the error would look like an unreachable server. No
-    passphrase is asked for: a key that needs one is refused. Raises the library's errors.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if "certificate-authority" in cluster:
-        context.load_verify_locations(cluster["certificate-authority"].filename())
-    if "client-certificate" in user:
-        context.load_cert_chain(user["client-certificate"].filename(), user["client-key"].filename(), password="")
 
 
 def _body(answer: Any) -> dict[str, Any] | None:

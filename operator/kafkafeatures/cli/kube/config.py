@@ -8,6 +8,7 @@ kubectl, with the reason at each place. Of what these files contain, messages ha
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,17 @@ def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], name
         "contexts": [{"name": context, "context": content}],
     }
     return pykube.KubeConfig(document, current_context=context)
+
+
+def check_keys(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
+    """Check that certificate and key files can be loaded: later the error would look like an unreachable server. No
+    passphrase is asked for: a key that needs one is refused. Raises the library's errors.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if "certificate-authority" in cluster:
+        context.load_verify_locations(cluster["certificate-authority"].filename())
+    if "client-certificate" in user:
+        context.load_cert_chain(user["client-certificate"].filename(), user["client-key"].filename(), password="")
 
 
 def _paths_in_environment() -> list[Path]:

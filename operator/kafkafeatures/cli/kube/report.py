@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -100,6 +101,7 @@ def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> R
     """The history of restarts by the metadata log, or the reason why it was not read."""
     if settings is None:
         kind, addresses = resource.bootstrap
+        addresses = shlex.quote(addresses)
         return f"Run `report` with --bootstrap-{kind} {addresses}, and --config FILE if the cluster asks for a login."
     from kafkafeatures.cli.kube.report_log import read_roll
     from kafkafeatures.cli.pages.roll_rows import window_begins

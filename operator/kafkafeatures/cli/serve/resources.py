@@ -85,7 +85,8 @@ class ResourcePages:
         if self._cluster is not None:
             return self._cluster.history(resource)
         kind, addresses = resource.bootstrap
-        return f"To read it as well, run `kafkafeatures serve {resource.flags} --bootstrap-{kind} {addresses}`"
+        words = ("kafkafeatures", "serve", *shlex.split(resource.flags), f"--bootstrap-{kind}", addresses, *self._flags)
+        return f"To read it, and every feature on every node, run `{shlex.join(words)}`"
 
 
 def _list(resources: Collection[KubeResource], current_time: datetime) -> Html:

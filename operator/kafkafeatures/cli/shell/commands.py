@@ -78,6 +78,8 @@ GROUPS = {
     "more": ("demo", "simulate", "completion", "version"),
 }
 """All commands by the groups in which the help lists them."""
+CHANGING = (*GROUPS["change"], "reconcile", "approve", "suspend", "resume", "restart")
+"""Commands that change a cluster or a resource: Ctrl-C says what they had sent."""
 
 
 def every_command(selected: str = "") -> Iterator[tuple[str, str, list[argparse.Action]]]:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NoReturn
 
 from kafkafeatures import __version__, interrupts
-from kafkafeatures.cli.shell.commands import COMMANDS, GROUPS, add_common, every_command
+from kafkafeatures.cli.shell.commands import CHANGING, COMMANDS, GROUPS, add_common, every_command
 from kafkafeatures.cli.shell.exit_codes import PROGRAM, CommandFailed, Exit
 from kafkafeatures.cli.shell.output import Patient, tell_failed
 from kafkafeatures.cli.shell.words import flags_behind, form_in, misplaced_word, unknown_flag
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "run" not in parsed:
             parser.print_help()
             return Exit.USAGE
-        interrupts.SENT_STEPS.begin(can_change=parser.command in GROUPS["change"])
+        interrupts.SENT_STEPS.begin(can_change=parser.command in CHANGING)
         code = interrupts.raising(lambda: _run(parsed))
         sys.stdout.flush()  # here, so that a full disk is reported and not found by Python at exit
     except SystemExit as done:  # argparse ends by itself for --help

@@ -84,8 +84,8 @@ ROOMS = {
     ),
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster",
     "cli.kube": (
-        "api core environment interrupts kafka kraftlog kube notify reconcile app logs settings version cli.shell cli.cluster "
-        "cli.document cli.pages"
+        "api core environment interrupts kafka kraftlog kube notify reconcile app logs settings version cli.shell "
+        "cli.cluster cli.document cli.pages"
     ),
     "cli.serve": "api core environment kafka kraftlog cli.shell cli.cluster cli.kube cli.pages",
     "cli.pipeline": "api core client_targets featurelog cli.shell cli.pages",

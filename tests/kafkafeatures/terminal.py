@@ -121,6 +121,16 @@ class Session:
             text = ESCAPE.sub("", text + os.read(self._terminal, 65536).decode().replace("\r\n", "\n"))
         return text
 
+    def ends(self, seconds: float = 60.0) -> tuple[int, str]:
+        """The exit code, and the text up to the end, with each break of a line as one space."""
+        text = b""
+        while select.select([self._terminal], [], [], seconds)[0]:
+            try:
+                text += os.read(self._terminal, 65536)
+            except OSError:  # EIO: the other end is closed
+                break
+        return self.process.wait(seconds), " ".join(ESCAPE.sub("", text.decode()).split())
+
     def enters(self, text: str) -> None:
         """Type a text, without waiting for what answers it."""
         os.write(self._terminal, text.encode())

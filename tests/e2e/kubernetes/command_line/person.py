@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.e2e.kafka.cli import KAFKAFEATURES, run
@@ -29,9 +29,13 @@ class Person:
         assert list(self.temporary.iterdir()) == []
         return done
 
+    def at_terminal(self, *words: str) -> AbstractContextManager[Session]:
+        """A command at a terminal, which may ask there."""
+        return session([*KAFKAFEATURES, *words], env=self.environment)
+
     @contextmanager
     def running(self, *words: str) -> Iterator[Running]:
-        """A command that takes its time, with a terminal to ask at; ended with the block if it did not end before."""
+        """A command that takes its time, with its output in files; ended with the block if it did not end before."""
         out, err = self.home / "out", self.home / "err"
         with (
             out.open("w") as stdout,
@@ -45,7 +49,7 @@ class Running:
     """A command under way."""
 
     def __init__(self, terminal: Session, out: Path, err: Path) -> None:
-        self.process, self._terminal, self._out, self._err = terminal.process, terminal, out, err
+        self.process, self._out, self._err = terminal.process, out, err
 
     @property
     def out(self) -> str:
@@ -63,9 +67,6 @@ class Running:
             return text in self.err
 
         wait_until(f"it says {text!r}", said)
-
-    def types(self, line: str) -> None:
-        self._terminal.enters(f"{line}\n")
 
     def ends(self, seconds: float = 60) -> int:
         """The exit code."""

@@ -98,7 +98,7 @@ def test_without_the_crd_the_error_message_says_to_install_the_crd(tmp_path: Pat
     admin = Person(tmp_path, plane.kubeconfig)
     plane.kubectl("delete", "crd", "kafkafeatures.kafkafeatures.dev", "--timeout=30s")
     try:
-        wait_until("the API server forgot it", lambda: "install the CRD" in admin.run("status", "orders").stderr)
+        wait_until("the API server forgot it", lambda: "install its CRD" in admin.run("status", "orders").stderr)
         assert admin.run("status", "orders").returncode == 5
     finally:
         install(plane)

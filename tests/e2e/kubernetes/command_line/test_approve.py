@@ -68,11 +68,10 @@ def test_approve_asks_on_a_terminal_and_only_the_answer_yes_approves(
     orders: Orders, person: Person, answer: str, code: int
 ) -> None:
     orders.write(statuses.waiting_for_approval())
-    with person.running("approve", "orders") as approve:
-        approve.until_it_says("Approve this plan? [y/N]")
-        assert "Kafka refuses to undo the steps marked irreversible" in approve.out
-        approve.types(answer)
-        assert approve.ends() == code
+    with person.at_terminal("approve", "orders") as approve:
+        assert "Kafka refuses to undo the steps marked irreversible" in approve.reads("Approve this plan? [y/N] ")
+        approve.enters(f"{answer}\n")
+        assert approve.ends()[0] == code
     assert ("kafkafeatures.dev/approve" in orders.annotations) == (code == 0)
 
 
@@ -81,10 +80,11 @@ def test_an_approval_is_refused_if_the_plan_changed_while_the_user_was_asked(ord
     # A change of the status that leaves the plan as it is does not matter; one of the plan does.
     for change, code in (({"operatorVersion": "0.1.1"}, 0), ({"plan": {"hash": "sha256:" + "1" * 64}}, 4)):
         orders.annotate("orders", "kafkafeatures.dev/approve-")
-        with person.running("approve", "orders") as approve:
-            approve.until_it_says("Approve this plan? [y/N]")
+        with person.at_terminal("approve", "orders") as approve:
+            approve.reads("Approve this plan? [y/N] ")
             orders.write({**statuses.waiting_for_approval(), **change})
-            approve.types("y")
-            assert approve.ends() == code, approve.err
-    assert "is sha256:111111111111 now, not sha256:" in approve.err
+            approve.enters("y\n")
+            ended, text = approve.ends()
+            assert ended == code, text
+    assert "is sha256:111111111111 now, not sha256:" in text
     assert "kafkafeatures.dev/approve" not in orders.annotations

@@ -88,23 +88,28 @@ def in_terminal(
     ) as process:  # fmt: skip
         os.close(theirs)
         try:
-            while select.select([ours], [], [], seconds)[0]:
-                try:
-                    data = os.read(ours, 65536)
-                except OSError:  # EIO: the other end is closed
-                    break
-                shown += data
+            for shown in _shown(ours, seconds):
                 if pending and pending[0][0].encode() in shown:
                     os.write(ours, pending.pop(0)[1].encode())
-            else:
-                process.send_signal(signal.SIGKILL)
-                raise AssertionError(f"nothing came for {seconds:g} s after: {shown.decode(errors='replace')}")
             code = process.wait(seconds)
         finally:
             os.close(ours)
             if process.poll() is None:
                 process.kill()
     return Ended(code, shown.decode().replace("\r\n", "\n"))
+
+
+def _shown(terminal: int, seconds: float) -> Iterator[bytes]:
+    """All that was shown so far, after each part of it, until the other end of the terminal is closed."""
+    shown = b""
+    while True:
+        came = select.select([terminal], [], [], seconds)[0]
+        assert came, f"nothing came for {seconds:g} s after: {shown.decode(errors='replace')}"
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:  # EIO: the other end is closed
+            return
+        yield shown
 
 
 class Session:
@@ -123,12 +128,7 @@ class Session:
 
     def ends(self, seconds: float = 60.0) -> tuple[int, str]:
         """The exit code, and the text up to the end, with each break of a line as one space."""
-        text = b""
-        while select.select([self._terminal], [], [], seconds)[0]:
-            try:
-                text += os.read(self._terminal, 65536)
-            except OSError:  # EIO: the other end is closed
-                break
+        *_, text = (b"", *_shown(self._terminal, seconds))
         return self.process.wait(seconds), " ".join(ESCAPE.sub("", text.decode()).split())
 
     def enters(self, text: str) -> None:

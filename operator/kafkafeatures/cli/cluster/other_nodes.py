@@ -47,26 +47,26 @@ class OtherNodes:
         self, read: Callable[[ClusterSettings], Awaitable[Observation]], error: ClusterUnreachable
     ) -> Observation:
         """Read at the addresses of the nodes. Raises the error if none answers, or it is another cluster that does."""
-        settings = self._of_nodes()
-        if self._last is None or settings is None:
+        last = self._last
+        settings = None if last is None else self._of(last.nodes)
+        if last is None or settings is None:
             raise error
         try:
             observation = await read(settings)
         except ClusterUnreachable:
             raise error from None
-        if not _of_same_cluster(self._last, observation):
+        if not _of_same_cluster(last, observation):
             raise error
         self.current = settings
         return observation
 
-    def _of_nodes(self) -> ClusterSettings | None:
-        """The settings with the addresses of the nodes in place of those of the person; None without any."""
-        nodes = [node for node in self._last.nodes if node.state in _RUNNING] if self._last is not None else []
-        nodes.sort(key=lambda node: node.state is not NodeState.LIVE)
-        servers = [at for node in nodes for at in _of_broker(node)] if self._settings.bootstrap_servers else []
-        controllers = [at for node in nodes for at in node.controller_listeners]
-        if not self._settings.bootstrap_controllers:
-            controllers = []
+    def _of(self, nodes: Iterable[Node]) -> ClusterSettings | None:
+        """The settings with the addresses of these nodes in place of those of the person; None without any."""
+        running = [node for node in nodes if node.state in _RUNNING]
+        running.sort(key=lambda node: node.state is not NodeState.LIVE)
+        has_servers, has_controllers = self._settings.bootstrap_servers, self._settings.bootstrap_controllers
+        servers = [at for node in running for at in _of_broker(node)] if has_servers else []
+        controllers = [at for node in running for at in node.controller_listeners] if has_controllers else []
         if not servers and not controllers:
             return None
         return replace(self._settings, bootstrap_servers=_parsed(servers), bootstrap_controllers=_parsed(controllers))

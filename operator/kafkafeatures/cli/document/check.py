@@ -94,9 +94,10 @@ def _draw(check: Check, observation: Observation, release: str | None) -> None:
             remedy(console(), f"not read: {gap}", indent=4, first=Text("  "))
     for warning in check.warnings:
         item(console(), Text(warning))
-    highest = highest_levels(observation) if check.verdict is CheckVerdict.READY else {}
-    if others := other_raises(raises_of(observation, highest, blockers_of(observation, highest, ANY_CLUSTER))):
-        item(console(), Text(others))
+    if check.verdict is CheckVerdict.READY:
+        highest = highest_levels(observation)
+        if others := other_raises(raises_of(observation, highest, blockers_of(observation, highest, ANY_CLUSTER))):
+            item(console(), Text(others))
 
 
 def _document(check: Check, observation: Observation, release: str | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from itertools import chain
 from kafkafeatures.api.status import Status, StepState
 from kafkafeatures.cli.document.documents import Document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import answer, at_terminal, console, paragraph, tell
+from kafkafeatures.cli.shell.output import answer, at_terminal, console, is_confirmed, paragraph, tell
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.interrupts import SENT_STEPS
@@ -79,8 +79,8 @@ class Permission:
     @property
     def cannot_be_given(self) -> bool:
         """True for a document that a command made, without a terminal, `--yes` and `--approve`."""
-        is_confirmed = self._skips_confirmation or self._has_approved_hash
-        return bool(self._document.command) and not is_confirmed and not at_terminal()
+        is_given = self._skips_confirmation or self._has_approved_hash
+        return bool(self._document.command) and not is_given and not at_terminal()
 
     def check_approval(self, status: Status) -> None:
         """Raise ConfirmationRequired if the plan requires an approval that the person at the terminal may give."""
@@ -98,11 +98,10 @@ class Permission:
         if doubts:
             paragraph(f"{doubts[0].upper()}{doubts[1:]}.", errors=True)
         if consents and self._document.command:
-            is_confirmed = all(answer(f"Type {consent} to consent: ") == consent for consent in consents)
+            is_given = all(answer(f"Type {consent} to consent: ") == consent for consent in consents)
         else:
-            text = "Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] "
-            is_confirmed = answer(text).lower() in ("y", "yes")
-        if not is_confirmed:
+            is_given = is_confirmed("Approve and apply?" if question.approves else "Apply this plan?")
+        if not is_given:
             raise CommandFailed(f"not confirmed; {SENT_STEPS}", Exit.BLOCKED)
         self._confirmed = plan.hash
         if question.approves:

@@ -14,7 +14,7 @@ from kafkafeatures.cli.document.steps_text import draw_steps, warnings_of
 from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import answer, at_terminal, console, paragraph
+from kafkafeatures.cli.shell.output import at_terminal, console, is_confirmed, paragraph
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.plan import HASH_SHOWN, is_named
 from kafkafeatures.core.words import printable
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is already approved")
             return Exit.DONE
         _show(resource, errors=asks)
-        if asks and answer("Approve this plan? [y/N] ").lower() not in ("y", "yes"):
+        if asks and not is_confirmed("Approve this plan?"):
             raise CommandFailed("not approved; nothing was changed", Exit.BLOCKED)
         _write(kube, arguments.name, resource)
     print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is approved")

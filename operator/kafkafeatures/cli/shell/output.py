@@ -44,6 +44,11 @@ def answer(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
+def is_confirmed(question: str) -> bool:
+    """Tell whether the person answers a question, which ends with [y/N], with yes."""
+    return answer(f"{question} [y/N] ").lower() in ("y", "yes")
+
+
 class Patient:
     """A stdout or stderr whose reader may end early (`| head`) without effect on the command or its exit code. A write
     to stdout that fails for another reason (a full disk) ends the command with one line. Characters that do not print
